@@ -1,0 +1,39 @@
+"""Bring an architecture of one's own: a running mean of what was seen, and a two-layer network on top.
+
+It can accumulate evidence but not look anything up.  Run:  python examples/new_architecture.py
+"""
+
+import torch
+from torch import nn
+
+import windtunnel as wt
+
+
+class RunningMean(nn.Module):
+    """All that is asked for: forward(tokens, features, readout) -> logits (n, readouts, classes)."""
+
+    def __init__(self, tunnel: wt.tunnels.Tunnel, width: int = 64):
+        super().__init__()
+        self.embedding = nn.Embedding(tunnel.vocabulary, width)
+        self.network = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, tunnel.classes))
+
+    def forward(self, tokens, features, readout, tap=None):
+        x = self.embedding(tokens)
+        mean = x.cumsum(1) / torch.arange(1, x.shape[1] + 1, device=x.device)[:, None]
+        mean = wt.models.touch(tap, "mean", mean)  # optional: a named tensor for the instruments
+        return self.network(torch.cat([x, mean], dim=-1)[:, readout])
+
+
+wt.models.register("running-mean", RunningMean)
+for replacement in (False, True):
+    tunnel = wt.tunnels.Bijection(symbols=5, length=5, replacement=replacement)
+    model = wt.models.build("running-mean", tunnel, seed=0)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for step in range(400):
+        batch = tunnel.sample(128, seed=0, start=128 * step, dtype=torch.float32)
+        loss = -(batch.posterior * model.log_probs(batch.inputs)).sum(-1).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    kl, uniform = (wt.evaluate(p, tunnel, episodes=1000).kl_bits.mean for p in (model, wt.baselines(tunnel)["uniform"]))
+    print(f"replacement={replacement!s:5}  KL {kl:.3f} bits from the exact belief (uniform guess: {uniform:.3f})")

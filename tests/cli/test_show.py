@@ -1,0 +1,60 @@
+"""Bars, numbers and where they are printed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from windtunnel.cli import show
+from windtunnel.cli.sample import _likeliest
+
+
+def test_bars_known_answers():
+    assert show.bars([0.0, 0.004, 0.005, 0.124, 0.125, 0.25, 0.5, 0.874, 0.875, 1.0]) == "··▁▁▂▃▅▇██"
+    assert show.bars([k / 8 + 0.01 for k in range(8)]) == show.LEVELS
+    assert show.bars([1.0000000001]) == "█"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.26813, "1.2681"),
+        (0.41371, "0.4137"),
+        (0.04712, "0.0471"),
+        (0.001412, "0.00141"),
+        (7.5e-5, "7.50e-05"),
+        (2e-16, "0"),
+        (0.0, "0"),
+        (-0.25, "-0.2500"),
+        (math.inf, "∞"),
+    ],
+)
+def test_numbers(value, text):
+    assert show.number(value) == text
+
+
+def test_likeliest():
+    assert _likeliest([0.0, 1.0, 0.0], "v") == "v1 1.000"
+    assert _likeliest([0.1, 0.5, 0.1, 0.2, 0.1], "s") == "s1 0.500  s3 0.200  s0 0.100  +2 more"
+
+
+def test_text_fits_the_width_that_is_set(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    show.print_text("word " * 20)
+    show.print_table("", ["name", "what"], [["window-8-marginal", "a long description of it " * 3]], "lr")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert any("window-8-marginal" in line for line in lines)
+
+
+def test_colour_on_a_terminal_only(monkeypatch, capsys):
+    show.print_text("plain", "green")
+    assert capsys.readouterr().out == "plain\n"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    show.print_text("green", "green")
+    assert "\x1b[32m" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    show.print_text("green", "green")
+    assert "\x1b[32m" not in capsys.readouterr().out

@@ -1,0 +1,24 @@
+"""What all tests share: how hypothesis searches, and where GPU tests are skipped."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# No deadline: a shared machine is slow now and then, and speed is no property under test.
+# In continuous integration the examples are the same in every run, so that a red run can be repeated.
+settings.register_profile("windtunnel", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("windtunnel")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    wanting = [item for item in items if item.get_closest_marker("gpu")]
+    if not wanting:
+        return
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in wanting:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))

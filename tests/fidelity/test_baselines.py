@@ -1,0 +1,146 @@
+"""Baselines against one-episode-at-a-time twins, and against the numbers they are known to score."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import windtunnel as wt
+from windtunnel.fidelity.baselines.hmm import BlindFilter, Marginal, WindowFilter, tuned_epsilon
+from windtunnel.tunnels import HMM, Bijection, Recall
+
+
+def naive_filter(transition, emission, observations, prior):
+    """Forward filter over one episode's observations, in NumPy; the belief after the last one."""
+    belief = prior
+    for t, symbol in enumerate(observations):
+        belief = (belief @ transition if t else belief) * emission[:, symbol]
+        belief = belief / belief.sum()
+    return belief
+
+
+@pytest.mark.parametrize("restart", ["uniform", "marginal"])
+@pytest.mark.parametrize("window", [1, 3, 7, 20])
+@pytest.mark.parametrize("options", [{}, {"prior": "released", "header": "tokens"}], ids=["rows", "tokens"])
+def test_window_filter_equals_its_naive_twin(window, restart, options):
+    tunnel = HMM(states=4, symbols=3, length=7, **options)
+    episodes = tunnel.sample(5, seed=2, stream="test")
+    found = WindowFilter(tunnel, window, restart).log_probs(episodes.inputs).exp().numpy()
+    for i in range(5):
+        transition, emission = (episodes.latent[name][i].numpy() for name in ("transition", "emission"))
+        observations = episodes.latent["observations"][i].tolist()
+        for t in range(7):
+            first = max(0, t - window + 1)
+            prior = np.full(4, 0.25)
+            if restart == "marginal":
+                prior = prior @ np.linalg.matrix_power(transition, first)
+            expected = naive_filter(transition, emission, observations[first : t + 1], prior)
+            np.testing.assert_allclose(found[i, t], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("predict", ["state", "symbol"])
+def test_a_window_over_everything_is_exact(predict):
+    tunnel = HMM(length=12, predict=predict)
+    episodes = tunnel.sample(50, seed=0, stream="test")
+    found = WindowFilter(tunnel, 12).log_probs(episodes.inputs).exp()
+    torch.testing.assert_close(found, episodes.posterior, atol=1e-12, rtol=0)
+
+
+def test_marginal_ignores_observations():
+    tunnel = HMM(length=6)
+    episodes = tunnel.sample(20, seed=0, stream="test")
+    found = Marginal(tunnel).log_probs(episodes.inputs).exp()
+    start = torch.full((20, 1, 5), 0.2, dtype=torch.float64)
+    for t in range(6):
+        power = torch.linalg.matrix_power(episodes.latent["transition"], t)
+        torch.testing.assert_close(found[:, t], (start @ power)[:, 0], atol=1e-12, rtol=0)
+
+
+def test_blind_filter_never_reads_the_transition_matrix():
+    tunnel = HMM(length=6)
+    episodes = tunnel.sample(20, seed=0, stream="test")
+    edited = {**episodes.latent, "transition": episodes.latent["transition"].roll(1, 1)}
+    blind = BlindFilter(tunnel, epsilon=0.3)
+    assert torch.equal(blind.log_probs(episodes.inputs), blind.log_probs(tunnel.episodes(edited).inputs))
+
+
+def test_bijection_uniform_equals_its_closed_form():
+    score = wt.evaluate(wt.baselines(Bijection())["uniform"], Bijection(), episodes=200)
+    expected = np.mean([math.log2(20) - math.log2(20 - k) for k in range(20)])
+    assert score.entropy_mae_bits.mean == pytest.approx(expected, abs=1e-12)
+    assert score.entropy_mae_bits.mean == pytest.approx(1.268, abs=5e-4)
+    assert score.kl_bits.mean == pytest.approx(expected, abs=1e-12)
+    assert score.accuracy.mean == pytest.approx(0.05, abs=1e-12)
+
+
+@pytest.mark.parametrize("layout", ["plain", "paper"])
+def test_set_complement_is_exact_without_replacement_and_impossible_with(layout):
+    once = Bijection(symbols=6, length=6, layout=layout)
+    assert wt.evaluate(wt.baselines(once)["set-complement"], once, episodes=100).kl_bits.mean == 0
+    again = Bijection(symbols=6, length=12, replacement=True, layout=layout)
+    blind = wt.baselines(again)["set-complement"]
+    assert wt.evaluate(blind, again, episodes=100).kl_bits.mean == math.inf
+    assert wt.evaluate(blind, again, episodes=100, where="unseen").kl_bits.mean == 0
+
+
+def test_familiarity_knows_sets_but_not_bindings():
+    """On a seen key its KL is log2 d, d the number of distinct values shown; on a new one it is exact."""
+    tunnel = Bijection(symbols=6, length=12, replacement=True)
+    episodes = tunnel.sample(300, seed=4, stream="test")
+    log_probs = wt.baselines(tunnel)["familiarity"].log_probs(episodes.inputs)
+    truth = log_probs.gather(2, episodes.labels[..., None])[..., 0] / math.log(2)
+    keys = episodes.latent["keys"]
+    for i in range(300):
+        for t in range(12):
+            before = set(keys[i, :t].tolist())
+            choices = len(before) if int(keys[i, t]) in before else 6 - len(before)
+            assert -float(truth[i, t]) == pytest.approx(math.log2(choices), abs=1e-12)
+
+
+def test_stored_values_is_uniform_over_the_store():
+    tunnel = Recall(pairs=8, queries=2, filler=3, keys=16, values=16)
+    score = wt.evaluate(wt.baselines(tunnel)["stored-values"], tunnel, episodes=200)
+    assert score.kl_bits.mean == pytest.approx(3.0, abs=1e-12)
+    noisy = Recall(pairs=8, queries=2, filler=3, keys=16, values=16, noise=0.3, repeats=2)
+    kl = wt.evaluate(wt.baselines(noisy)["stored-values"], noisy, episodes=200).kl_bits.mean
+    assert 0 < kl < wt.evaluate(wt.baselines(noisy)["uniform"], noisy, episodes=200).kl_bits.mean
+
+
+def test_released_prior_scores_the_known_numbers():
+    """Per-sequence entropy error on the released prior at K = 20: uniform 0.414, window 1/2/3 0.159/0.047/0.0145."""
+    tunnel = HMM(prior="released")
+    known = {"uniform": 0.414, "marginal": 0.33, "window-1": 0.159, "window-2": 0.047, "window-3": 0.0145}
+    known |= {"window-1-marginal": 0.080, "window-2-marginal": 0.025}
+    predictors = wt.baselines(tunnel)
+    for name, expected in known.items():
+        score = wt.evaluate(predictors[name], tunnel, episodes=8000)
+        assert score.entropy_mae_bits.mean == pytest.approx(expected, rel=0.04), name
+        assert score.entropy_yardstick_bits == pytest.approx(0.186, abs=0.004)
+
+
+def test_rotating_chains_defeat_the_blind_filter_and_sticky_ones_do_not():
+    """Transport: without T nothing is gained on rotating chains; on sticky ones nearly everything is."""
+    for dynamics, gains in (("rotating", False), ("sticky", True)):
+        tunnel = HMM(dynamics=dynamics, mixing=(0.90, 0.97))
+        blind, emission_only = (
+            wt.evaluate(wt.baselines(tunnel)[name], tunnel, episodes=3000).kl_bits.mean
+            for name in ("t-blind", "window-1")
+        )
+        if gains:
+            assert blind < 0.2 * emission_only
+        else:
+            assert blind >= emission_only - 1e-9
+            assert tuned_epsilon(tunnel) == 1.0
+
+
+def test_equivalent_window_finds_windows():
+    tunnel = HMM(length=12)
+    for window in (1, 3):
+        score = wt.evaluate(WindowFilter(tunnel, window), tunnel, episodes=1000)
+        assert wt.equivalent_window(score) == pytest.approx(window, abs=0.05)
+    assert wt.equivalent_window(wt.evaluate(wt.baselines(tunnel)["uniform"], tunnel, episodes=1000)) == pytest.approx(0)
+    with pytest.raises(ValueError, match="window"):
+        wt.equivalent_window(wt.evaluate(wt.baselines(Bijection())["uniform"], Bijection(), episodes=10))

@@ -1,0 +1,167 @@
+"""One's own architecture: by name, by function, with and without taps; and everything that can be said wrongly."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tests.models.cases import TUNNELS, dense_inputs, every_tunnel, small
+from windtunnel import models
+from windtunnel.errors import InputError
+from windtunnel.fidelity import evaluate
+from windtunnel.tunnels import HMM, Bijection
+
+TUNNEL = TUNNELS["bijection"]
+
+
+class Bag(nn.Module):
+    """Counts of the tokens so far."""
+
+    def __init__(self, tunnel, width=8, extra=0):
+        super().__init__()
+        self.embedding = nn.Embedding(tunnel.vocabulary, width)
+        self.features = nn.Linear(tunnel.feature_width, width) if tunnel.feature_width else None
+        self.head = nn.Linear(width, tunnel.classes + extra)
+
+    def forward(self, tokens, features, readout):
+        x = self.embedding(tokens)
+        if self.features is not None:
+            x = x + self.features(features)
+        return self.head(x.cumsum(1)[:, readout])
+
+
+class TappedBag(Bag):
+    def forward(self, tokens, features, readout, tap=None):
+        return self.head(models.touch(tap, "bag", self.embedding(tokens).cumsum(1))[:, readout])
+
+
+@pytest.fixture
+def registered():
+    models.register("bag", Bag)
+    yield "bag"
+    models.unregister("bag")
+
+
+@every_tunnel
+def test_any_callable_is_a_model(tunnel):
+    model = models.build(Bag, tunnel, seed=3)
+    score = evaluate(model, tunnel, episodes=64)
+    assert 0.0 < score.kl_bits.mean < 20.0
+    again = models.build(lambda world: Bag(world), tunnel, seed=3)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters()))
+    assert model.log_probs(tunnel.sample(3).inputs).dtype == torch.float32
+
+
+def test_registered_name(registered):
+    assert registered in models.names()
+    assert models.summaries()["bag"] == "Counts of the tokens so far."
+    assert models.build("bag", TUNNEL, width=24).module.head.in_features == 24  # options reach the factory
+    with pytest.raises(InputError, match="^name = 'bag': must be a name that is not taken: transformer, mamba"):
+        models.register("bag", Bag)
+    with pytest.raises(InputError, match="^model options = {'depth': 2}: must be keywords the factory takes"):
+        models.build("bag", TUNNEL, depth=2)
+
+
+def test_built_in_names_cannot_be_taken():
+    with pytest.raises(InputError, match="name that is not taken"):
+        models.register("transformer", Bag)
+    with pytest.raises(InputError, match="^factory = 3: must be a function"):
+        models.register("three", 3)
+
+
+def test_names_and_summaries():
+    assert models.names() == ["transformer", "mamba", "lstm", "mlp", "linear-attention"]
+    assert all(models.summaries()[name] and "\n" not in models.summaries()[name] for name in models.names())
+
+
+def test_taps_of_ones_own():
+    episodes = TUNNEL.sample(3)
+    assert models.trace(models.build(TappedBag, TUNNEL), episodes)["bag"].shape == (3, TUNNEL.positions, 8)
+    plain = models.build(Bag, TUNNEL)
+    assert not models.has_taps(plain) and models.tap_names(plain) == []
+    with pytest.raises(InputError, match="has no taps: nothing to trace$"):
+        models.trace(plain, episodes)
+    with pytest.raises(InputError, match="has no taps"):
+        plain.log_probs(episodes.inputs, tap=lambda name, value: value)
+
+
+def test_a_built_in_model_may_come_from_a_function():
+    model = models.build(lambda tunnel: models.build("mlp", tunnel, depth=1, width=8), TUNNEL)
+    assert isinstance(model, models.SequenceModel)
+
+
+@pytest.mark.parametrize(
+    ("factory", "message"),
+    [
+        (
+            lambda tunnel: Bag(tunnel, extra=1),
+            r"logits of shape \(2, 4, 5\): must be \(n, readouts, classes\) = \(2, 4, 4\)",
+        ),
+        (lambda tunnel: 5, "returned int: must be a torch.nn.Module"),
+        (lambda tunnel: nn.Linear(3, 3), r"forward must take \(tokens, features, readout\)"),
+    ],
+    ids=["shape", "type", "signature"],
+)
+def test_a_wrong_factory_is_told_at_once(factory, message):
+    with pytest.raises(InputError, match=message) as error:
+        models.build(factory, TUNNEL)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("resnet", {}, "model = 'resnet': must be one of transformer, mamba, lstm, mlp, linear-attention"),
+        ("transformer", {"width": 30, "heads": 4, "depth": 1}, r"heads = 4: must be a divisor of width = 30 \(1, 2, 3"),
+        ("transformer", {"width": 30, "heads": 4, "params": 100_000}, "heads = 4: must be a divisor of width = 30"),
+        ("transformer", {"width": 30, "heads": 2, "positions": "rope"}, "heads = 2: .* that makes heads of even width"),
+        ("transformer", {"positions": "sine"}, "positions = 'sine': must be one of learned, rope, none"),
+        ("transformer", {"colour": 3}, "transformer option = 'colour': must be one of depth, width, heads"),
+        ("transformer", {"preset": "paper"}, "transformer preset = 'paper': must be one of paper-bijection, paper-hmm"),
+        ("transformer", {"preset": "paper-hmm", "params": 5}, "params = 5: must be left out with preset"),
+        ("transformer", {"params": -1}, "params = -1: must be a whole number of at least 1"),
+        ("transformer", {"params": 1e6}, "params = 1000000.0: must be a whole number"),
+        ("transformer", {"depth": 0}, "depth = 0: must be a whole number of at least 1"),
+        ("transformer", {"width": 2.5}, "width = 2.5: must be a whole number"),
+        ("transformer", {"max_length": 3}, "max_length = 3: must be a whole number of at least 7"),
+        ("transformer", {"seed": -1}, "seed = -1: must be a whole number from 0"),
+        ("lstm", {"heads": 2}, "lstm option = 'heads': must be one of depth, width, style"),
+        ("lstm", {"style": "plain"}, "style = 'plain': must be one of residual, stacked"),
+        ("lstm", {"style": "stacked", "width": 16, "ff_width": 8}, "ff_width = 8: must be 0 when style is stacked"),
+        ("mlp", {"context": "some"}, "context = 'some': must be one of full, position"),
+        ("mlp", {"context": "position", "width": 16, "embed_width": 8}, "embed_width = 8: must be 0 when context"),
+        ("mamba", {"width": 16, "state": 0}, "state = 0: must be a whole number of at least 1"),
+        ("linear-attention", {"width": 16, "heads": 3}, "heads = 3: must be a divisor of width = 16"),
+    ],
+)
+def test_bad_options_are_told_in_one_line(name, options, message):
+    with pytest.raises(InputError, match=f"^{message}") as error:
+        models.build(name, TUNNEL, **options)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("variant", ["transformer", "mlp-full", "mlp-position"])
+def test_inputs_longer_than_max_length_are_refused(variant):
+    tunnel = HMM(states=2, symbols=2, length=4)
+    long = tunnel.with_length(9)
+    with pytest.raises(InputError, match=r"^input length = 13: must be at most max_length = 8 for this \w+$"):
+        small(variant, tunnel).log_probs(long.sample(2).inputs)
+    assert small(variant, tunnel, max_length=13).log_probs(long.sample(2).inputs).shape == (2, 9, 2)
+
+
+@pytest.mark.parametrize(
+    "variant", ["transformer-rope", "transformer-none", "mamba", "lstm-residual", "linear-attention"]
+)
+def test_the_others_take_any_length(variant):
+    tunnel = HMM(states=2, symbols=2, length=4)
+    assert small(variant, tunnel).log_probs(tunnel.with_length(40).sample(2).inputs).shape == (2, 40, 2)
+
+
+def test_features_must_fit_the_tunnel():
+    with_features, without = HMM(states=2, symbols=2, length=4), Bijection(symbols=4, length=4)
+    inputs = dense_inputs(without, 2)
+    with pytest.raises(InputError, match=r"^features = None: must be \(n, T, 2\)"):
+        small("mlp-full", with_features)(inputs.tokens % 4, None, inputs.readout)
+    with pytest.raises(InputError, match=r"^features of shape \(2, 7, 2\): must be None"):
+        small("mlp-full", without)(inputs.tokens, torch.zeros(2, 7, 2), inputs.readout)

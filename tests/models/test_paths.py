@@ -1,0 +1,177 @@
+"""Fused and tapped paths agree; nothing looks ahead; episodes do not see each other; precisions and compilers work."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.models.cases import (
+    TUNNELS,
+    VARIANTS,
+    dense_inputs,
+    every_device,
+    every_tunnel,
+    every_variant,
+    full_precision,
+    logits,
+    looking,
+    relative,
+    small,
+)
+from windtunnel import models
+from windtunnel.tunnels import Inputs
+
+__all__ = ["full_precision"]  # a fixture, used by name
+
+
+def output_and_gradients(model, inputs, tap):
+    model.zero_grad()
+    out = model.log_probs(inputs, tap)
+    weights = torch.linspace(-1.0, 1.0, out.numel(), device=out.device, dtype=out.dtype).view(out.shape)
+    (out * weights).sum().backward()
+    return out.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def assert_paths_agree(model, inputs, tolerance):
+    fused, fused_grads = output_and_gradients(model, inputs, None)
+    tapped, tapped_grads = output_and_gradients(model, inputs, looking)
+    assert relative(fused, tapped) <= tolerance
+    assert fused_grads.keys() == tapped_grads.keys()
+    largest = max(float(grad.abs().max()) for grad in tapped_grads.values())
+    for name, grad in tapped_grads.items():
+        # Of its own size, or of the whole gradient's where a parameter hardly matters (key biases cancel exactly).
+        scale = max(float(grad.abs().max()), 1e-2 * largest)
+        assert float((fused_grads[name] - grad).abs().max()) <= 10 * tolerance * scale, name
+
+
+@every_device
+@every_tunnel
+@every_variant
+def test_tapped_equals_fused(variant, tunnel, device, full_precision):
+    inputs = tunnel.sample(5, seed=1, dtype=torch.float32).inputs.to(device)
+    assert_paths_agree(small(variant, tunnel).to(device), inputs, 2e-6)
+
+
+@every_device
+@pytest.mark.parametrize(
+    ("count", "length", "width", "depth"), [(1, 1, 8, 1), (3, 2, 24, 3), (2, 17, 40, 1), (1, 70, 16, 2)]
+)
+@every_variant
+def test_tapped_equals_fused_over_odd_shapes(variant, count, length, width, depth, device, full_precision):
+    tunnel = TUNNELS["hmm-rows"]
+    model = small(variant, tunnel, depth=depth, width=width, max_length=max(length, tunnel.positions)).to(device)
+    assert_paths_agree(model, dense_inputs(tunnel, count, length=length).to(device), 3e-6)
+    assert_paths_agree(model.double(), dense_inputs(tunnel, count, length=length).to(device), 1e-12)
+
+
+@every_device
+@pytest.mark.parametrize("tap", [None, looking], ids=["fused", "tapped"])
+@every_tunnel
+@every_variant
+def test_later_inputs_never_change_earlier_predictions(variant, tunnel, tap, device):
+    model = small(variant, tunnel).double().to(device)
+    before, other = dense_inputs(tunnel, 3, seed=0).to(device), dense_inputs(tunnel, 3, seed=1).to(device)
+    reference = logits(model, before, tap)
+    changes_seen = False
+    for cut in range(1, tunnel.positions):
+        tokens = torch.cat([before.tokens[:, :cut], other.tokens[:, cut:]], dim=1)
+        features = None
+        if before.features is not None:
+            features = torch.cat([before.features[:, :cut], other.features[:, cut:]], dim=1)
+        changed = logits(model, Inputs(tokens, features, before.readout), tap)
+        assert torch.equal(changed[:, :cut], reference[:, :cut])  # to the last bit
+        changes_seen |= not torch.equal(changed[:, cut:], reference[:, cut:])
+    assert changes_seen
+
+
+@every_variant
+def test_earlier_inputs_matter_wherever_the_architecture_can_see_them(variant):
+    tunnel = TUNNELS["bijection"]
+    model, inputs = small(variant, tunnel).double(), dense_inputs(tunnel, 1)
+    tokens = inputs.tokens.clone()
+    tokens[:, 0] = (tokens[:, 0] + 1) % tunnel.vocabulary
+    same = torch.equal(logits(model, inputs)[:, -1], logits(model, Inputs(tokens, None, inputs.readout))[:, -1])
+    assert same == (variant == "mlp-position")
+
+
+@every_device
+@every_tunnel
+@every_variant
+def test_batch_order_does_not_matter(variant, tunnel, device):
+    model = small(variant, tunnel).double().to(device)
+    inputs = tunnel.sample(7, seed=2).inputs.to(device)
+    order = torch.tensor([3, 0, 6, 5, 1, 4, 2], device=device)
+    together = logits(model, inputs)
+    assert relative(logits(model, inputs[order]), together[order]) < 1e-12
+    for i in (0, 6):
+        assert relative(logits(model, inputs[i : i + 1]), together[i : i + 1]) < 1e-12
+
+
+@every_variant
+def test_predictor_contract(variant):
+    tunnel = TUNNELS["hmm-rows"]
+    log_probs = small(variant, tunnel).log_probs(tunnel.sample(3).inputs)  # float64 features, float32 model
+    assert log_probs.shape == (3, tunnel.readouts, tunnel.classes)
+    assert log_probs.dtype == torch.float32
+    assert torch.allclose(log_probs.exp().sum(-1), torch.ones(3, tunnel.readouts), atol=1e-6)
+
+
+@every_device
+@pytest.mark.parametrize("tap", [None, looking], ids=["fused", "tapped"])
+@every_variant
+def test_bf16_autocast(variant, tap, device):
+    """The trunk may run in bf16; logits come out in float32 and near the float32 ones, gradients finite."""
+    tunnel = TUNNELS["hmm-rows"]
+    model = small(variant, tunnel).to(device)
+    inputs = tunnel.sample(4, dtype=torch.float32).inputs.to(device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        low = logits(model, inputs, tap)
+    low.square().sum().backward()
+    assert low.dtype == torch.float32
+    assert (low - logits(model, inputs, tap)).square().mean().sqrt() < 0.05  # logits are of order 1
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if "lstm" not in v])
+def test_fused_path_is_one_graph(variant):
+    """`torch.compile` traces the whole forward: no graph break.  (The backend that only replays needs no compiler.)"""
+    torch.compiler.reset()
+    tunnel = TUNNELS["hmm-rows"]
+    model, inputs = small(variant, tunnel), tunnel.sample(3, dtype=torch.float32).inputs
+    graph = torch.compile(model.forward, backend="eager", fullgraph=True, dynamic=False)
+    assert torch.equal(graph(inputs.tokens, inputs.features, inputs.readout), logits(model, inputs))
+
+
+@pytest.mark.slow
+@every_device
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if "lstm" not in v])
+def test_compiled_equals_eager(variant, device):
+    torch.compiler.reset()
+    tunnel = TUNNELS["hmm-rows"]
+    model = small(variant, tunnel).to(device)
+    inputs = tunnel.sample(3, dtype=torch.float32).inputs.to(device)
+    fast = models.compiled(model)(inputs.tokens, inputs.features, inputs.readout)
+    assert relative(fast, logits(model, inputs)) < 5e-6
+
+
+def test_compilation_that_fails_falls_back_to_eager_with_one_line(monkeypatch):
+    def broken(function, **options):
+        def fail(*arguments):
+            raise RuntimeError("no C++ compiler\nand a long story")
+
+        return fail
+
+    monkeypatch.setattr(torch, "compile", broken)
+    tunnel = TUNNELS["hmm-rows"]
+    model, inputs = small("mlp-full", tunnel), tunnel.sample(2, dtype=torch.float32).inputs
+    forward = models.compiled(model)
+    with pytest.warns(UserWarning, match="running eagerly: no C\\+\\+ compiler$"):
+        first = forward(inputs.tokens, inputs.features, inputs.readout)
+    assert torch.equal(first, logits(model, inputs))
+    assert torch.equal(forward(inputs.tokens, inputs.features, inputs.readout), first)  # and does not warn again
+
+
+def test_a_model_that_cannot_be_compiled_stays_eager():
+    model = small("lstm-residual", TUNNELS["hmm-rows"])
+    assert not model.compilable
+    assert models.compiled(model) == model.forward

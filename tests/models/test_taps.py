@@ -1,0 +1,204 @@
+"""Named tensors: what they are called, what they are, and that an edit really edits."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.models.cases import TUNNELS, every_device, every_variant, logits, relative, small
+from windtunnel import models
+from windtunnel.errors import InputError
+
+TUNNEL = TUNNELS["hmm-rows"]  # T = 11 positions, K = 5 readouts, C = 3 classes
+T = TUNNEL.positions
+
+BLOCK = {
+    "transformer": {
+        "attention.q": (1, 1, T, 32),
+        "attention.k": (1, 1, T, 32),
+        "attention.v": (1, 1, T, 32),
+        "attention.scores": (1, 1, T, T),
+        "attention.pattern": (1, 1, T, T),
+        "attention.head_out": (1, 1, T, 32),
+        "attention.out": (1, T, 32),
+        "residual_mid": (1, T, 32),
+        "ff.hidden": (1, T, 128),
+        "ff.out": (1, T, 32),
+        "residual": (1, T, 32),
+    },
+    "mamba": {
+        "mamba.conv": (1, T, 64),
+        "mamba.gate": (1, T, 64),
+        "mamba.delta": (1, T, 64),
+        "mamba.B": (1, T, 16),
+        "mamba.C": (1, T, 16),
+        "mamba.state": (1, T, 64, 16),
+        "mamba.y": (1, T, 64),
+        "mamba.out": (1, T, 32),
+        "residual": (1, T, 32),
+    },
+    "lstm-residual": {
+        "lstm.gates": (1, T, 4, 32),
+        "lstm.cell": (1, T, 32),
+        "lstm.hidden": (1, T, 32),
+        "residual_mid": (1, T, 32),
+        "ff.hidden": (1, T, 128),
+        "ff.out": (1, T, 32),
+        "residual": (1, T, 32),
+    },
+    "lstm-stacked": {
+        "lstm.gates": (1, T, 4, 32),
+        "lstm.cell": (1, T, 32),
+        "lstm.hidden": (1, T, 32),
+        "residual": (1, T, 32),
+    },
+    "mlp-full": {"ff.hidden": (1, T, 128), "ff.out": (1, T, 32), "residual": (1, T, 32)},
+    "linear-attention": {
+        "attention.q": (1, 1, T, 32),
+        "attention.k": (1, 1, T, 32),
+        "attention.v": (1, 1, T, 32),
+        "attention.beta": (1, 1, T),
+        "attention.decay": (1, 1, T),
+        "attention.state": (1, T, 1, 32, 32),
+        "attention.read": (1, 1, T, 32),
+        "attention.head_out": (1, 1, T, 32),
+        "attention.out": (1, T, 32),
+        "residual_mid": (1, T, 32),
+        "ff.hidden": (1, T, 128),
+        "ff.out": (1, T, 32),
+        "residual": (1, T, 32),
+    },
+}
+
+
+@pytest.mark.parametrize("variant", BLOCK)
+def test_names_and_shapes_are_as_documented(variant):
+    taps = small(variant, TUNNEL, depth=2).taps()
+    for i in range(2):
+        block = {name: shape for name, shape in taps.items() if name.startswith(f"blocks.{i}.")}
+        assert block == {f"blocks.{i}.{name}": shape for name, shape in BLOCK[variant].items()}
+    outside = [name for name in taps if not name.startswith("blocks.")]
+    between = {"transformer": ["positioned"], "mlp-full": ["context.products", "context.sum"]}.get(variant, [])
+    assert outside == ["embed", *between, "final", "logits"]
+    assert taps["final"] == (1, T, 32) and taps["logits"] == (1, T, 3)
+
+
+@every_variant
+def test_trace_is_the_forward_pass(variant):
+    model, episodes = small(variant, TUNNEL).double(), TUNNEL.sample(5)
+    seen = models.trace(model, episodes)
+    assert list(seen) == models.tap_names(model)
+    assert all(len(value) == 5 and not value.requires_grad for value in seen.values())
+    assert relative(seen["logits"], logits(model, episodes.inputs)) < 1e-12
+
+
+@every_variant
+def test_trace_does_not_depend_on_its_chunks(variant):
+    model, episodes = small(variant, TUNNEL).double(), TUNNEL.sample(7)
+    whole, parts = models.trace(model, episodes), models.trace(model, episodes.inputs, chunk=3)
+    assert whole.keys() == parts.keys()
+    for name, value in whole.items():
+        assert torch.allclose(value, parts[name], atol=1e-12), name
+
+
+def test_trace_keeps_only_what_is_asked_for():
+    model, episodes = small("transformer", TUNNEL, depth=3), TUNNEL.sample(2)
+    assert list(models.trace(model, episodes, "blocks.*.residual")) == [f"blocks.{i}.residual" for i in range(3)]
+    assert list(models.trace(model, episodes, ["final", "blocks.0.attention.[qk]"])) == [
+        "blocks.0.attention.q",
+        "blocks.0.attention.k",
+        "final",
+    ]
+    with pytest.raises(
+        InputError, match=r"^tap name = 'blocks.9.*': must match one of embed, positioned, blocks.0"
+    ) as e:
+        models.trace(model, episodes, ["embed", "blocks.9.*"])
+    assert "\n" not in str(e.value)
+    with pytest.raises(InputError, match="chunk = 0"):
+        models.trace(model, episodes, chunk=0)
+
+
+def test_patterns_are_causal_distributions():
+    pattern = models.trace(small("transformer", TUNNEL), TUNNEL.sample(3), "*.pattern")["blocks.1.attention.pattern"]
+    assert torch.allclose(pattern.sum(-1), torch.ones(3, 1, T), atol=1e-6)
+    assert torch.equal(pattern.triu(1), torch.zeros_like(pattern))
+
+
+@every_variant
+def test_an_edit_at_every_tap_changes_the_prediction(variant):
+    """Each name alone: noise there must reach the output, so no tap is a dead end."""
+    model, inputs = small(variant, TUNNEL).double(), TUNNEL.sample(3).inputs
+    reference = logits(model, inputs, lambda name, value: value)
+
+    def disturb(value, step):
+        return value + 0.1 * torch.arange(value[0].numel()).cos().view_as(value[0])
+
+    for name in models.tap_names(model):
+        edit = models.Edit({name: disturb})
+        edited = logits(model, inputs, edit)
+        edit.check()
+        assert not torch.equal(edited, reference), name
+
+
+@pytest.mark.parametrize(
+    ("variant", "name"),
+    [
+        ("lstm-residual", "lstm.cell"),
+        ("lstm-stacked", "lstm.hidden"),
+        ("lstm-residual", "lstm.gates"),
+        ("mamba", "mamba.state"),
+        ("linear-attention", "attention.state"),
+    ],
+)
+def test_an_edited_state_is_carried_on(variant, name):
+    """Change the state at one step: nothing before it moves, and what comes later does, through the recurrence alone."""
+    model, inputs = small(variant, TUNNEL, depth=1).double(), TUNNEL.sample(2).inputs
+    at = 6
+    record, plain = models.Record(), models.Record()
+    edit = models.Edit({f"blocks.0.{name}": lambda value, step: 0.5 * value if step == at else value})
+    logits(model, inputs, models.chain(edit, record))
+    logits(model, inputs, plain)
+    before, after = plain.tensors()["blocks.0.residual"], record.tensors()["blocks.0.residual"]
+    assert torch.equal(before[:, :at], after[:, :at])
+    for later in range(at, T):
+        assert not torch.equal(before[:, later], after[:, later])
+
+
+def test_head_ablation_removes_exactly_that_head():
+    model, inputs = small("transformer", TUNNEL, heads=4).double(), TUNNEL.sample(3).inputs
+
+    def drop(value, step):
+        value = value.clone()
+        value[:, 2] = 0.0
+        return value
+
+    ablated = logits(model, inputs, models.Edit({"blocks.0.attention.head_out": drop}))
+    with torch.no_grad():  # the same by hand: silence the head's columns of the output projection
+        model.blocks[0].attention.out.weight[:, 16:24] = 0.0
+    assert relative(ablated, logits(model, inputs)) < 1e-12
+
+
+@every_variant
+def test_swapping_the_whole_stream_gives_the_donors_answer(variant):
+    model, episodes = small(variant, TUNNEL).double(), TUNNEL.sample(4)
+    donor = models.trace(model, episodes)["blocks.1.residual"].flip(0)
+    swapped = logits(model, episodes.inputs, models.Edit({"blocks.1.residual": lambda value, step: donor}))
+    own = logits(model, episodes.inputs, lambda name, value: value)
+    assert torch.equal(swapped, own.flip(0))
+
+
+def test_edits_that_ablate_nothing_or_change_shape_are_refused():
+    model, inputs = small("mlp-full", TUNNEL), TUNNEL.sample(2, dtype=torch.float32).inputs
+    edit = models.Edit({"blocks.*.attention.pattern": lambda value, step: value})
+    logits(model, inputs, edit)
+    with pytest.raises(InputError, match=r"^tap name = 'blocks.\*.attention.pattern': must match one of embed"):
+        edit.check()
+    with pytest.raises(InputError, match=r"^edit of final has shape \(1, 5, 32\): must be \(2, 5, 32\)"):
+        logits(model, inputs, models.Edit({"final": lambda value, step: value[:1]}))
+
+
+@every_device
+def test_trace_goes_where_it_is_sent(device):
+    model = small("mamba", TUNNEL).to(device)
+    assert models.trace(model, TUNNEL.sample(2), "final")["final"].device.type == "cpu"
+    assert models.trace(model, TUNNEL.sample(2), "final", device=device)["final"].device.type == device

@@ -1,0 +1,101 @@
+"""A wrong option raises a ValueError in one line that names the field, the value and what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+import windtunnel as wt
+from windtunnel.tunnels import HMM, Bijection, Recall
+
+IDENTITY = ((1.0, 0.0), (0.0, 1.0))
+BAD = [
+    (Bijection, {"symbols": 1}, "symbols = 1", "at least 2"),
+    (Bijection, {"symbols": "many"}, "symbols = 'many'", "whole number"),
+    (Bijection, {"symbols": 5, "length": 6}, "length = 6", "at most symbols = 5"),
+    (Bijection, {"layout": "triples"}, "layout = 'triples'", "plain, paper"),
+    (HMM, {"states": 1}, "states = 1", "from 2 to 127"),
+    (HMM, {"length": 0}, "length = 0", "at least 1"),
+    (HMM, {"dynamics": "periodic"}, "dynamics = 'periodic'", "rotating"),
+    (HMM, {"dynamics": "rotating", "mixing": (0.9, 0.8)}, "mixing = (0.9, 0.8)", "0 <= low <= high <= 1"),
+    (HMM, {"dynamics": "sticky", "mixing": (0.9, 1.2)}, "mixing = (0.9, 1.2)", "0 <= low <= high <= 1"),
+    (HMM, {"mixing": (0.9, 0.95)}, "mixing = (0.9, 0.95)", "left out when dynamics is dirichlet"),
+    (HMM, {"concentration": 0.0}, "concentration = 0.0", "positive"),
+    (HMM, {"header": "tokens"}, "prior = 'dirichlet'", "released when header is tokens"),
+    (HMM, {"prior": "released", "dynamics": "sticky"}, "dynamics = 'sticky'", "dirichlet when prior is released"),
+    (HMM, {"prior": "released", "states": 21}, "prior = 'released'", "above 20"),
+    (HMM, {"header": None}, "transition = None", "given when header is None"),
+    (HMM, {"transition": IDENTITY}, "transition", "left out unless header is None"),
+    (
+        HMM,
+        {"states": 2, "symbols": 2, "header": None, "transition": IDENTITY, "emission": ((0.5, 0.6), (0, 1))},
+        "emission = [0.5, 0.6]",
+        "row 0 sums to 1.1",
+    ),
+    (
+        HMM,
+        {"states": 2, "symbols": 2, "header": None, "transition": ((1.5, -0.5), (0, 1)), "emission": IDENTITY},
+        "transition = -0.5",
+        "at least 0",
+    ),
+    (
+        HMM,
+        {"states": 3, "symbols": 2, "header": None, "transition": IDENTITY, "emission": IDENTITY},
+        "transition = 'shape (2, 2)'",
+        "3 rows of 3",
+    ),
+    (
+        HMM,
+        {"states": 2, "symbols": 2, "header": None, "transition": "eye", "emission": IDENTITY},
+        "transition",
+        "matrix of numbers",
+    ),
+    (Recall, {"noise": 1.0}, "noise = 1.0", "[0, 1)"),
+    (Recall, {"noise": -0.1}, "noise = -0.1", "[0, 1)"),
+    (Recall, {"pairs": 2, "queries": 3}, "queries = 3", "at most pairs = 2"),
+    (Recall, {"pairs": 300}, "pairs = 300", "at most keys = 256"),
+    (Recall, {"pairs": 8, "values": 4}, "pairs = 8", "at most values = 4"),
+    (Recall, {"filler": -1}, "filler = -1", "at least 0"),
+]
+
+
+@pytest.mark.parametrize(("cls", "options", "names", "allows"), BAD)
+def test_bad_options(cls, options, names, allows):
+    with pytest.raises(ValueError, match="must be") as caught:
+        cls(**options)
+    message = str(caught.value)
+    assert names in message
+    assert allows in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"count": 0}, "count = 0"),
+        ({"count": 5, "seed": -1}, "seed = -1"),
+        ({"count": 5, "seed": 2**32}, "seed = 4294967296"),
+        ({"count": 5, "stream": "exam"}, "stream = 'exam'"),
+        ({"count": 5, "start": -1}, "start = -1"),
+    ],
+)
+def test_bad_sampling(options, names):
+    with pytest.raises(ValueError, match=names):
+        HMM().sample(**options)
+
+
+def test_with_length_checks_again():
+    with pytest.raises(ValueError, match="length = 30"):
+        Bijection().with_length(30)
+    with pytest.raises(ValueError, match="no length"):
+        Recall().with_length(30)
+
+
+def test_registry_errors():
+    with pytest.raises(ValueError, match="tunnel = 'wind': must be one of bijection, hmm, recall"):
+        wt.tunnels.get("wind")
+    with pytest.raises(ValueError, match="not taken"):
+        wt.tunnels.register("hmm", HMM)
+    with pytest.raises(ValueError, match="subclasses"):
+        wt.tunnels.register("mine", int)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="tunnel option = 'colour'"):
+        wt.tunnels.from_dict({"name": "hmm", "colour": 3})

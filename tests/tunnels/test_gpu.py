@@ -1,0 +1,28 @@
+"""The same bits and the same episodes on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels.random import Source
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
+
+
+def test_gpu_bits_equal_cpu_bits():
+    cpu = Source.open(3, "test", 1000, start=2**40)
+    gpu = Source.open(3, "test", 1000, start=2**40, device="cuda")
+    assert torch.equal(cpu.bits(4, 33), gpu.bits(4, 33).cpu())
+    assert torch.equal(cpu.permutation(4, 20), gpu.permutation(4, 20).cpu())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gpu_episodes_equal_cpu_episodes(dtype):
+    for tunnel in (Bijection(replacement=True), HMM(), HMM(dynamics="rotating"), HMM(prior="released"), Recall()):
+        cpu = tunnel.sample(500, seed=4, stream="test", dtype=dtype)
+        gpu = tunnel.sample(500, seed=4, stream="test", dtype=dtype, device="cuda").to("cpu")
+        assert torch.equal(cpu.inputs.tokens, gpu.inputs.tokens)
+        assert torch.equal(cpu.labels, gpu.labels)
+        torch.testing.assert_close(cpu.posterior, gpu.posterior, atol=1e-5 if dtype == torch.float32 else 1e-12, rtol=0)

@@ -1,0 +1,49 @@
+"""windtunnel: how many bits is a sequence model from exact Bayesian inference?
+
+    import windtunnel as wt
+
+    tunnel = wt.tunnels.HMM(states=5, symbols=5, length=20)
+    for name, predictor in wt.baselines(tunnel).items():
+        print(name, wt.evaluate(predictor, tunnel, episodes=2000, seed=1).kl_bits.mean)
+
+Everything below is loaded on first use, so `import windtunnel` is quick and imports no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_ROOMS = ("tunnels", "fidelity", "models")
+
+_HOMES = {  # name -> the room it lives in
+    "baselines": "fidelity",
+    "evaluate": "fidelity",
+    "equivalent_window": "fidelity",
+    "trace": "models",
+}
+
+if TYPE_CHECKING:  # the same names once more, for type checkers and editors
+    from windtunnel import fidelity as fidelity
+    from windtunnel import models as models
+    from windtunnel import tunnels as tunnels
+    from windtunnel.fidelity import baselines as baselines
+    from windtunnel.fidelity import equivalent_window as equivalent_window
+    from windtunnel.fidelity import evaluate as evaluate
+    from windtunnel.models import trace as trace
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"windtunnel.{name}")  # the import system also binds it here
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"windtunnel.{_HOMES[name]}"), name)
+        globals()[name] = value  # so that this function is asked only once
+        return value
+    raise AttributeError(f"module 'windtunnel' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS, *_HOMES})

@@ -1,0 +1,85 @@
+"""`windtunnel baselines TUNNEL`: what simple predictors score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from windtunnel import tunnels
+from windtunnel.cli import show
+from windtunnel.cli.tunnel import describe, parse_tunnel
+from windtunnel.errors import require_int
+from windtunnel.fidelity import Score, baselines, evaluate_all
+from windtunnel.tunnels import Tunnel
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """What simple predictors score on a tunnel, in bits from the exact belief."""
+
+    episodes: int = 20_000
+    """Episodes to score on."""
+    seed: int = 1
+    """Seed of the random stream."""
+    stream: Literal["train", "validation", "test"] = "test"
+    """Which stream of that seed."""
+    json: bool = False
+    """Print one JSON document instead of a table; infinity is the string "inf"."""
+
+
+def run(words: list[str]) -> None:
+    """Score every baseline of the tunnel and print the table."""
+    tunnel, options = parse_tunnel(Baselines, "baselines", words)
+    require_int("--episodes", options.episodes, 1)
+    found = baselines(tunnel)
+    scores = evaluate_all(found, tunnel, episodes=options.episodes, seed=options.seed, stream=options.stream)
+    if options.json:
+        _print_json(tunnel, options, scores)
+    else:
+        _print_table(tunnel, options, scores)
+
+
+def _print_table(tunnel: Tunnel, options: Baselines, scores: dict[str, Score]) -> None:
+    errors = ["entropy error\nper sequence", "entropy error\naveraged curve"]
+    columns = ["baseline", "KL", *errors, "its\nfloor", "TV", "accuracy"]
+    rows = [
+        [
+            name,
+            show.estimate(score.kl_bits),
+            show.estimate(score.entropy_mae_bits),
+            show.estimate(score.curve_mae_bits),
+            show.number(score.curve_mae_bits.floor or 0.0),
+            show.estimate(score.tv),
+            show.estimate(score.accuracy),
+        ]
+        for name, score in scores.items()
+    ]
+    exact = next(iter(scores.values()))  # the exact belief is the same in every score
+    rows.append(["constant entropy", "", show.number(exact.entropy_yardstick_bits), "", "", "", ""])
+    rows.append(["exact belief", "0", "0", "0", "", "0", show.number(exact.exact_accuracy)])
+    show.print_text(describe(tunnel), "bold")
+    show.print_text(show.drawn_from(options.episodes, options.seed, options.stream))
+    show.print_table("", columns, rows, "lrrrrrr")
+    show.print_text(
+        "KL (exact ‖ baseline) and entropy errors in bits; TV is total variation; ± is half of a 95% interval over "
+        "sequences. The floor is what sampling alone puts into the averaged curve. "
+        "`constant entropy` knows the position and nothing else.",
+        "dim",
+    )
+
+
+def _print_json(tunnel: Tunnel, options: Baselines, scores: dict[str, Score]) -> None:
+    exact = next(iter(scores.values()))
+    shared = ("tunnel", "episodes", "seed", "stream", "where", "positions", "exact_accuracy", "entropy_yardstick_bits")
+    told = {name: {k: v for k, v in score.to_dict().items() if k not in shared} for name, score in scores.items()}
+    show.print_json(
+        {
+            "tunnel": tunnels.to_dict(tunnel),
+            "episodes": options.episodes,
+            "seed": options.seed,
+            "stream": options.stream,
+            "exact_accuracy": exact.exact_accuracy,
+            "entropy_yardstick_bits": exact.entropy_yardstick_bits,
+            "baselines": told,
+        }
+    )

@@ -1,0 +1,43 @@
+"""`windtunnel list`: what there is, one line each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from windtunnel import models, tunnels
+from windtunnel.cli import show
+from windtunnel.cli.parse import parse
+from windtunnel.fidelity.baselines import SUMMARIES
+
+
+@dataclass(frozen=True)
+class List:
+    """Tunnels, models and baselines, one line each."""
+
+    json: bool = False
+    """Print one JSON document instead of tables."""
+
+
+def run(words: list[str]) -> None:
+    """Print the three tables."""
+    options = parse(List, words, prog="windtunnel list")
+    worlds = {name: tunnels.get(name)() for name in tunnels.names()}
+    if options.json:
+        described = {
+            name: {
+                "summary": world.summary,
+                "primitives": list(world.primitives),
+                "hypotheses_log2": "inf" if math.isinf(world.hypotheses_log2) else world.hypotheses_log2,
+            }
+            for name, world in worlds.items()
+        }
+        show.print_json({"tunnels": described, "models": models.summaries(), "baselines": SUMMARIES})
+        return
+    rows = [
+        [name, world.summary, ", ".join(world.primitives), f"{world.hypotheses_log2:.1f}".replace("inf", "∞")]
+        for name, world in worlds.items()
+    ]
+    show.print_table("Tunnels", ["name", "what it is", "needs", "log2 hypotheses"], rows, "lllr")
+    show.print_table("Models", ["name", "what it is"], models.summaries().items(), "ll")
+    show.print_table("Baselines", ["name", "what it does"], SUMMARIES.items(), "ll")

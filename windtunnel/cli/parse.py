@@ -1,0 +1,122 @@
+"""Options from a dataclass, by tyro; and any mistake in them as one line.
+
+tyro reads the fields of a dataclass as flags and their docstrings as help.  When it refuses an option it draws a box
+of several lines and exits with code 2.  Here that box is caught and read for one thing only: which option was wrong.
+The line the user sees is written from what we know ourselves (the words typed, the type of the field), so it does not
+depend on tyro's wording; nothing private of tyro is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import re
+import sys
+import types
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import tyro
+
+from windtunnel.errors import InputError
+
+Form = TypeVar("Form")
+
+_STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)  # nested fields stay flat; --json has no --no-json
+
+
+def parse(form: type[Form], words: Sequence[str], prog: str) -> Form:
+    """An instance of the dataclass `form`, filled from the command line.  --help prints and exits (SystemExit 0)."""
+    box = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(box):
+            filled, unknown = tyro.cli(form, args=words, prog=prog, config=_STYLE, return_unknown_args=True)
+    except SystemExit as stop:
+        if stop.code in (None, 0):
+            raise
+        raise InputError(_what_is_wrong(form, words, box.getvalue())) from None
+    sys.stderr.write(box.getvalue())  # a warning, should there be one
+    if unknown:
+        raise InputError(_what_is_unknown(form, unknown[0]))
+    return filled
+
+
+def given(words: Sequence[str], field: str) -> bool:
+    """Was the option of this field typed, rather than left at its default?"""
+    return any(_flag(word.split("=")[0].lstrip("-")) == _flag(field) for word in words if word.startswith("--"))
+
+
+def allowed(hint: Any) -> str:
+    """What a value of this type must be, in words.
+
+    >>> allowed(tuple[float, float] | None)
+    'two numbers'
+    """
+    arguments = [argument for argument in get_args(hint) if argument is not types.NoneType]
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, arguments))
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(map(allowed, arguments))
+    if get_origin(hint) is tuple and len(set(arguments)) == 1:
+        count = {2: "two", 3: "three"}.get(len(arguments), str(len(arguments)))
+        return f"{count} {_PLURAL.get(arguments[0], 'values')}"
+    return _SINGULAR.get(hint, "a value")
+
+
+_SINGULAR = {int: "a whole number", float: "a number", str: "a word", Path: "a path", bool: "given without a value"}
+_PLURAL = {int: "whole numbers", float: "numbers", str: "words", Path: "paths"}
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _flags(form: type) -> dict[str, Any]:
+    """Flag -> type, for every field of a dataclass and of the dataclasses in it.  A field of type None is no flag."""
+    hints = get_type_hints(form)
+    found: dict[str, Any] = {}
+    for option in fields(form):
+        hint = hints[option.name]
+        if hint is not types.NoneType:
+            found |= _flags(hint) if is_dataclass(hint) else {_flag(option.name): hint}  # type: ignore[arg-type]
+    return found
+
+
+def _what_is_wrong(form: type, words: Sequence[str], box: str) -> str:
+    """One line for the option that tyro's box names: the option, the value typed, what is allowed."""
+    text = re.sub(r"\x1b\[[0-9;]*m|[─│╭╮╰╯]", " ", box)
+    named = re.search(r"--[\w.-]*\w", text)
+    flag = named.group() if named else ""
+    if flag not in _flags(form):
+        return " ".join(text.split())  # a box we cannot read: all of it, on one line
+    must = allowed(_flags(form)[flag])
+    if not given(words, flag.lstrip("-")):
+        return f"{flag} is missing: must be {must}"
+    typed = _typed(words, flag)
+    return f"{flag} = {typed!r}: must be {must}" if typed else f"{flag} has no value: must be {must}"
+
+
+def _typed(words: Sequence[str], flag: str) -> str:
+    """The value words that follow the last use of a flag."""
+    value: list[str] = []
+    inside = False
+    for word in words:
+        if word.startswith("--"):
+            inside = given([word], flag.lstrip("-"))
+            if inside:
+                value = word.split("=", 1)[1:]
+        elif inside:
+            value.append(word)
+    return " ".join(value)
+
+
+def _what_is_unknown(form: type, word: str) -> str:
+    flags = list(_flags(form))
+    if not word.startswith("-"):
+        return f"unexpected word {word!r}: must be one of the options {', '.join(flags)}"
+    near = difflib.get_close_matches(word.split("=")[0], flags, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"unknown option {word!r}{hint}: must be one of {', '.join(flags)}"

@@ -1,0 +1,80 @@
+"""Where a number was made: versions, device, commit.  Every committed result carries this record."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+from windtunnel.errors import InputError
+
+_PACKAGES = ("windtunnel", "torch", "numpy", "scipy", "safetensors", "triton")
+
+
+def environment(device: str = "cpu") -> dict[str, object]:
+    """A JSON-able record of the machine, the versions and the commit (with `-dirty` for uncommitted changes)."""
+    import torch
+
+    record: dict[str, object] = {
+        "device": torch.cuda.get_device_name(device) if str(device).startswith("cuda") else _cpu_name(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "platform": platform.system(),
+        "commit": commit(),
+    }
+    record["versions"] = {name: version for name in _PACKAGES if (version := _version(name))}
+    return record
+
+
+def require_device(device: str) -> str:
+    """The device, if it is here; one line otherwise."""
+    import torch
+
+    if device not in ("cpu", "cuda") and not device.startswith("cuda:"):
+        raise InputError(f"device = {device!r}: must be cpu, cuda or cuda:N")
+    if device.startswith("cuda"):
+        index = int(device.partition(":")[2] or 0)
+        if not torch.cuda.is_available() or index >= torch.cuda.device_count():
+            found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+            raise InputError(f"device = {device!r}: must be cpu here, or one of the {found} GPUs that torch can see")
+    return device
+
+
+def commit() -> str | None:
+    """The commit of the source tree this package runs from; None for an installed wheel."""
+    here = Path(__file__).resolve().parent
+    if not (here.parent / ".git").exists():
+        return os.environ.get("WINDTUNNEL_COMMIT")  # a copied tree without its history may still say
+    try:
+        text = _git("rev-parse", "--short=12", "HEAD", cwd=here)
+        return text + ("-dirty" if _git("status", "--porcelain", cwd=here) else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(*words: str, cwd: Path) -> str:
+    return subprocess.run(["git", *words], cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    if package == "windtunnel":
+        from windtunnel import __version__
+
+        return __version__
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,29 @@
+"""One error for every user's mistake: it names the field, the value and what is allowed."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """A user's mistake, told in one line.  The command line prints it and exits with code 2."""
+
+
+def require(condition: bool, field: str, value: object, allowed: str) -> None:
+    """Raise an `InputError` that names the field, its value and what is allowed.
+
+    >>> require(3 > 1, "states", 3, "at least 2")
+    """
+    if not condition:
+        raise InputError(f"{field} = {value!r}: must be {allowed}")
+
+
+def require_choice(field: str, value: object, choices) -> None:
+    """Raise unless `value` is one of `choices`, which the message lists."""
+    choices = list(choices)
+    require(value in choices, field, value, "one of " + ", ".join(map(str, choices)))
+
+
+def require_int(field: str, value: object, low: int, high: int | None = None) -> None:
+    """Raise unless `value` is a whole number in [low, high] (no upper bound if None)."""
+    allowed = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+    ok = isinstance(value, int) and not isinstance(value, bool) and value >= low and (high is None or value <= high)
+    require(ok, field, value, allowed)

@@ -1,0 +1,47 @@
+"""Bijection baselines: what can be had without binding a key to its value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from windtunnel.fidelity.baselines.common import uniform_over
+from windtunnel.fidelity.predictor import Predictor
+from windtunnel.tunnels.bijection import Bijection, repeats_earlier
+from windtunnel.tunnels.episodes import Inputs
+
+
+@dataclass(frozen=True)
+class ValueSets:
+    """Predictors that accumulate *sets* (values shown, keys shown) but bind no key to a value.
+
+    rule "set-complement": uniform over the values not yet shown, whatever the key.  Exact without replacement; with
+    replacement it rules out the truth whenever a key comes back, and its KL is infinite.
+    rule "familiarity": that for a new key; for a seen key uniform over the d values shown so far.
+    """
+
+    tunnel: Bijection
+    rule: Literal["set-complement", "familiarity"]
+
+    def log_probs(self, inputs: Inputs) -> Tensor:
+        """(n, K, V) natural log."""
+        symbols = self.tunnel.symbols
+        keys = inputs.tokens[:, inputs.readout]
+        values = inputs.tokens[:, inputs.readout[:-1] + 1] - symbols
+        shown = torch.nn.functional.one_hot(values, symbols).cumsum(1) > 0
+        shown = torch.cat([torch.zeros_like(keys, dtype=torch.bool)[:, :1, None].expand(-1, -1, symbols), shown], 1)
+        left = uniform_over(~shown)
+        if self.rule == "set-complement":
+            return left
+        return torch.where(repeats_earlier(keys)[..., None], uniform_over(shown), left)
+
+
+def bijection_baselines(tunnel: Bijection) -> dict[str, Predictor]:
+    """Name -> predictor."""
+    return {
+        "set-complement": ValueSets(tunnel, "set-complement"),
+        "familiarity": ValueSets(tunnel, "familiarity"),
+    }

@@ -1,0 +1,192 @@
+"""Score predictors against the exact belief.
+
+    score = evaluate(run)                                      # every seed of a run, on its own tunnel
+    score = evaluate(predictor, tunnel, episodes=1_000_000)    # memory is that of one chunk
+    score = evaluate([a, b, c], tunnel, where="seen", positions=slice(10, None))
+
+Episodes stream by in chunks and are never kept, so a claim at 1e-4 bits can afford the million it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from windtunnel.errors import InputError, require, require_choice, require_int
+from windtunnel.fidelity.predictor import Predictor, checked_log_probs
+from windtunnel.fidelity.score import Score, Where, score_fields
+from windtunnel.fidelity.tally import ExactTally, NetworkTally
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.episodes import Episodes
+from windtunnel.tunnels.random import check_seed
+
+
+def evaluate(
+    subject: Any,
+    tunnel: Tunnel | None = None,
+    *,
+    episodes: int = 4096,
+    seed: int = 1,
+    stream: str = "test",
+    where: Where = None,
+    positions: slice | Sequence[int] | None = None,
+    device: str | torch.device | None = None,
+    chunk: int = 4096,
+) -> Score:
+    """How many bits `subject` is from exact inference on `tunnel`.
+
+    subject    a predictor, a list of predictors that differ by seed, or a run (has `.models` and `.tunnel`)
+    tunnel     needed unless the subject is a run; given with a run, it is scored there instead of at home
+    episodes   how many episodes of (seed, stream) to score; every predictor sees the same ones
+    where      restrict the averages to a named subset of the tunnel (`tunnel.subsets`), or to the readouts that
+               a function of the episodes selects, (n, K) bool
+    positions  restrict them to these readouts, e.g. slice(20, None) for the steps beyond a training length of 20
+    device     where to sample; by default where the first network's parameters are, else the CPU
+    chunk      episodes held at a time; changes memory and speed, not the result
+
+    A mean runs over all selected readouts, each counting the same.  More than one predictor: t-intervals over seeds.
+    A single one: bootstrap over sequences.  `Score.kl_bits.over` says which.
+    """
+    predictors, tunnel = _unpack(subject, tunnel)
+    scores = evaluate_all(
+        {"subject": predictors},
+        tunnel,
+        episodes=episodes,
+        seed=seed,
+        stream=stream,
+        where=where,
+        positions=positions,
+        device=device,
+        chunk=chunk,
+    )
+    return scores["subject"]
+
+
+@torch.no_grad()
+def evaluate_all(
+    subjects: Mapping[str, Any],
+    tunnel: Tunnel,
+    *,
+    episodes: int = 4096,
+    seed: int = 1,
+    stream: str = "test",
+    where: Where = None,
+    positions: slice | Sequence[int] | None = None,
+    device: str | torch.device | None = None,
+    chunk: int = 4096,
+) -> dict[str, Score]:
+    """Several named subjects on the same episodes, sampled once.  Options as for `evaluate`."""
+    groups = {name: _unpack(subject, tunnel)[0] for name, subject in subjects.items()}
+    everyone = [predictor for predictors in groups.values() for predictor in predictors]
+    require_int("episodes", episodes, 1)
+    require_int("chunk", chunk, 1)
+    check_seed(seed)
+    indices = _readout_indices(positions, tunnel.readouts)
+    device = _home(everyone) if device is None else torch.device(device)
+
+    exact = ExactTally(tunnel, device)
+    tallies = {
+        name: [NetworkTally(tunnel, device, seed if len(predictors) == 1 else None) for _ in predictors]
+        for name, predictors in groups.items()
+    }
+    with _evaluation_mode(everyone):
+        for start in range(0, episodes, chunk):
+            batch = tunnel.sample(min(chunk, episodes - start), seed, stream, device, start=start)
+            mask = _selection(batch, tunnel, where, indices)
+            entropy = batch.entropy_bits
+            exact.add(batch, entropy, mask)
+            for name, predictors in groups.items():
+                for predictor, tally in zip(predictors, tallies[name], strict=True):
+                    tally.add(batch, entropy, checked_log_probs(predictor, batch.inputs, tunnel), mask)
+    if exact.empty:
+        raise InputError(f"where = {where!r}, positions = {positions!r}: selects no readout of {episodes} episodes")
+    scored = {"tunnel": tunnel, "episodes": episodes, "seed": seed, "stream": stream, "where": where}
+    return {
+        name: Score(**score_fields(tunnel, exact, networks, episodes), **scored, positions=indices)
+        for name, networks in tallies.items()
+    }
+
+
+def _unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunnel]:
+    """The predictors of a subject, and the tunnel to score them on."""
+    if hasattr(subject, "log_probs"):
+        predictors = [subject]
+    elif hasattr(subject, "models"):
+        predictors = list(subject.models)
+        tunnel = subject.tunnel if tunnel is None else tunnel
+    else:
+        predictors = list(subject) if isinstance(subject, list | tuple) else [subject]
+    require(len(predictors) > 0, "subject", subject, "a predictor, a list of at least one predictor, or a run")
+    for predictor in predictors:
+        if not isinstance(predictor, Predictor):
+            found = type(predictor).__name__
+            raise InputError(f"subject = a {found}: must be a predictor (have log_probs), a list of them, or a run")
+    if not isinstance(tunnel, Tunnel):
+        raise InputError(f"tunnel = {tunnel!r}: must be a tunnel, e.g. tunnels.HMM(); only a run brings its own")
+    return predictors, tunnel
+
+
+def _home(predictors: list[Predictor]) -> torch.device:
+    """Where the first network with parameters lives."""
+    for predictor in predictors:
+        if isinstance(predictor, nn.Module):
+            for parameter in predictor.parameters():
+                return parameter.device
+    return torch.device("cpu")
+
+
+@contextmanager
+def _evaluation_mode(predictors: list[Predictor]) -> Iterator[None]:
+    """Networks in eval mode; afterwards every submodule is as it was, even where only some were training."""
+    networks = [predictor for predictor in predictors if isinstance(predictor, nn.Module)]
+    before = [(module, module.training) for network in networks for module in network.modules()]
+    try:
+        for network in networks:
+            network.eval()
+        yield
+    finally:
+        for module, was_training in before:
+            module.training = was_training
+
+
+def _readout_indices(positions: slice | Sequence[int] | None, readouts: int) -> tuple[int, ...] | None:
+    """The chosen readouts as sorted indices, or None for all."""
+    if positions is None:
+        return None
+    every = range(readouts)
+    try:
+        chosen = every[positions] if isinstance(positions, slice) else [every[index] for index in positions]
+    except (TypeError, IndexError):
+        chosen = []
+    allowed = f"a slice or indices that select some of the {readouts} readouts, 0 to {readouts - 1}"
+    require(len(chosen) > 0, "positions", positions, allowed)
+    return tuple(sorted(set(chosen)))
+
+
+def _selection(
+    episodes: Episodes, tunnel: Tunnel, where: Where, indices: tuple[int, ...] | None
+) -> Bool[Tensor, "n K"]:
+    """Which readouts count."""
+    if callable(where):
+        mask = where(episodes)
+        shape = tuple(episodes.labels.shape)
+        ok = isinstance(mask, Tensor) and mask.dtype == torch.bool and tuple(mask.shape) == shape
+        found = f"{mask.dtype} {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+        require(ok, "where", found, f"a function that returns a bool tensor of shape {shape} (n, K)")
+    elif where is not None:
+        subsets = tunnel.subsets(episodes)
+        require(len(subsets) > 0, "where", where, f"left out: {type(tunnel).__name__} names no subsets")
+        require_choice("where", where, subsets)
+        mask = subsets[where]
+    else:
+        mask = torch.ones_like(episodes.labels, dtype=torch.bool)
+    if indices is not None:
+        chosen = torch.zeros_like(mask[0])
+        chosen[list(indices)] = True
+        mask = mask & chosen
+    return mask

@@ -1,0 +1,186 @@
+"""A number with its uncertainty, and where that uncertainty comes from.
+
+With several networks the unit is the training seed: all are scored on the same episodes and the interval is a
+t-interval across seeds, which says where another training run would fall.  With a single network there is no
+such spread to see; a bootstrap over sequences then says how well *this* network is known, and no more.  Every
+`Estimate` says which of the two it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64
+from scipy.special import stdtrit
+from torch import Tensor
+
+from windtunnel.errors import InputError, require, require_choice
+from windtunnel.fidelity.accumulate import WeightedSums
+
+LEVEL = 0.95
+Scale = Literal["log", "linear"]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A mean with its 95% interval.
+
+    mean          arithmetic mean of per_seed
+    low, high     the interval; on the log scale it is for the *typical* network (the geometric mean), which lies
+                  below the arithmetic mean when seeds differ widely
+    per_position  (K,) mean over networks at each readout; NaN where nothing was selected
+    per_seed      (R,) one value per network
+    over          what the interval runs over: "seeds" (t-interval) or "sequences" (bootstrap of a single network)
+    scale         "log" or "linear": where the t-interval is symmetric
+    episodes      number of episodes scored
+    floor         curve error only: the value to expect from sampling alone if the true curves were equal
+    """
+
+    mean: float
+    low: float
+    high: float
+    per_position: np.ndarray
+    per_seed: np.ndarray
+    over: Literal["seeds", "sequences"]
+    scale: Scale
+    episodes: int
+    floor: float | None = None
+
+    @property
+    def typical(self) -> float:
+        """Geometric mean of per_seed: what a log-scale interval is about.  0 if some value is 0."""
+        return _geometric_mean(self.per_seed)
+
+    def __format__(self, spec: str) -> str:
+        """`0.0470 [0.0461, 0.0480]`; the spec applies to each of the three numbers."""
+        return _with_interval(self.mean, self.low, self.high, spec)
+
+    def __str__(self) -> str:
+        return format(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """How many times larger one score is than another, paired by seed, with its 95% interval.
+
+    mean       ratio of the geometric means = geometric mean of the per-seed ratios
+    low, high  t-interval on the per-seed differences of logs
+    per_seed   (R,) the ratios
+    """
+
+    mean: float
+    low: float
+    high: float
+    per_seed: np.ndarray
+
+    def __format__(self, spec: str) -> str:
+        return _with_interval(self.mean, self.low, self.high, spec)
+
+    def __str__(self) -> str:
+        return format(self)
+
+
+def t_interval(values: np.ndarray, scale: Scale = "linear") -> tuple[float, float, Scale]:
+    """95% t-interval for the centre of (R,) values, one per seed, R at least 2; and the scale that was used.
+
+    On the log scale the centre is the geometric mean.  A value of 0 or less has no log: the linear scale is used
+    instead.  An infinite value has no spread: the interval then runs from the smallest value to infinity.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    require_choice("scale", scale, ("log", "linear"))
+    require(values.ndim == 1 and len(values) >= 2, "values", values.tolist(), "at least two, one per seed")
+    if np.isinf(values).any():
+        return float(values.min()), float(values.max()), scale
+    if scale == "log" and values.min() <= 0:
+        scale = "linear"
+    x = np.log(values) if scale == "log" else values
+    half = stdtrit(len(x) - 1, 0.5 + LEVEL / 2) * x.std(ddof=1) / math.sqrt(len(x))
+    low, high = float(x.mean() - half), float(x.mean() + half)
+    return (math.exp(low), _exp(high), scale) if scale == "log" else (low, high, scale)
+
+
+def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
+    """a / b, paired by seed: seed i of a against seed i of b, which must share data order, budget and test episodes.
+
+    Pairing removes what the two runs of a seed have in common, so the interval is narrower than that of two
+    independent scores.
+    """
+    for name, estimate in (("a", a), ("b", b)):
+        seeds, over = len(estimate.per_seed), estimate.over
+        if over != "seeds":
+            raise InputError(f"{name} = an interval over {over}: a paired ratio needs scores of two or more seeds")
+        if not (np.isfinite(estimate.per_seed).all() and estimate.per_seed.min() > 0):
+            raise InputError(f"{name}.per_seed = {estimate.per_seed.tolist()}: a ratio needs positive, finite values")
+        if seeds != len(a.per_seed):
+            raise InputError(f"b has {seeds} seeds, a has {len(a.per_seed)}: a paired ratio needs equally many")
+    ratios = a.per_seed / b.per_seed
+    low, high, _ = t_interval(ratios, "log")
+    return Ratio(_geometric_mean(ratios), low, high, ratios)
+
+
+class PoissonBootstrap:
+    """A bootstrap over sequences in one pass: each sequence enters each replicate Poisson(1) times.
+
+    Resampling n sequences with replacement draws each about Poisson(1) times; drawing those counts independently
+    needs no list of sequences, so memory does not grow with n.  Counts are drawn in episode order from one
+    generator, so how the stream is cut into chunks does not matter.
+    """
+
+    def __init__(
+        self,
+        metrics: int,
+        readouts: int,
+        *,
+        replicates: int = 500,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        # Two 16-bit draws come from one 32-bit word; an odd row would leave half a word behind at each chunk's end.
+        require(replicates > 0 and replicates % 2 == 0, "replicates", replicates, "even and positive")
+        self.replicates = replicates
+        self.generator = np.random.Generator(np.random.Philox(seed))
+        self.sums = WeightedSums(replicates, metrics, readouts, device)
+
+    def add(self, values: Float64[Tensor, "M n K"], mask: Bool[Tensor, "n K"]) -> None:
+        """Add the next n episodes."""
+        words = self.generator.integers(0, 1 << 16, size=(values.shape[1], self.replicates), dtype=np.uint16)
+        weights = torch.from_numpy(_POISSON_OF_WORD[words]).to(values.device)
+        self.sums.add(weights.double().T, values, mask)
+
+
+def _poisson_table() -> np.ndarray:
+    """Poisson(1) by inverse CDF of a 16-bit word: eight times faster than numpy's sampler, exact to 2^-16."""
+    cumulative = np.cumsum([math.exp(-1.0) / math.factorial(k) for k in range(20)])
+    return np.searchsorted(cumulative, (np.arange(1 << 16) + 0.5) / (1 << 16)).astype(np.uint8)
+
+
+_POISSON_OF_WORD = _poisson_table()
+
+
+def percentile_interval(replicates: np.ndarray) -> tuple[float, float]:
+    """The central 95% of (B,) bootstrap replicates.  Replicates that drew nothing (NaN) are left out."""
+    ordered = np.sort(replicates[~np.isnan(replicates)])
+    if not len(ordered):
+        return math.nan, math.nan
+    # Order statistics rather than interpolated quantiles, because replicates may be infinite.
+    last, tail = len(ordered) - 1, 0.5 - LEVEL / 2
+    return float(ordered[math.floor(tail * last)]), float(ordered[math.ceil((1 - tail) * last)])
+
+
+def _geometric_mean(values: np.ndarray) -> float:
+    if (values <= 0).any():
+        return 0.0 if (values >= 0).all() else math.nan
+    return float(np.exp(np.log(values).mean()))
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709 else math.inf
+
+
+def _with_interval(mean: float, low: float, high: float, spec: str) -> str:
+    spec = spec or "#.3g"
+    return f"{mean:{spec}} [{low:{spec}}, {high:{spec}}]"

@@ -1,0 +1,63 @@
+"""What fidelity knows about a model: it reads inputs and gives log-probabilities.  Nothing else.
+
+A trained network, a baseline and the exact filter itself all look alike from here, so all of them are scored by
+the same code.  `checked_log_probs` is the only door through which predictions enter; it refuses those that
+could not give an honest number.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from windtunnel.errors import InputError
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.episodes import Inputs
+
+NORMALISATION_TOLERANCE = 1e-3  # |log Σ q| in nats: far above float32 rounding, far below any honest use of logits
+
+
+@runtime_checkable
+class Predictor(Protocol):
+    """Anything with this one method can be scored."""
+
+    def log_probs(self, inputs: Inputs) -> Float[Tensor, "n K C"]:
+        """Natural log of the predicted probability of each class, at each readout of each episode."""
+        ...
+
+
+@torch.no_grad()
+def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> Float64[Tensor, "n K C"]:
+    """The predictor's log-probabilities in float64, checked and renormalised.  A class may have probability 0 (−inf).
+
+    Renormalised, because float32 logs are off by about 1e-7 each: a predictor that is right but for rounding has
+    Σ q = 1 ± 1e-7, and that factor would enter log-loss and Σ p log(p/q) to first order.  Subtracting logsumexp in
+    float64 removes it.  What is left of the rounding enters the KL squared, so a KL is meaningful down to 1e-9 bits
+    and below; entropies, where it enters once, are good to about 1e-7.
+    """
+    returned = predictor.log_probs(inputs)
+    expected = (len(inputs), len(inputs.readout), tunnel.classes)
+
+    def refuse(found: str) -> InputError:
+        wanted = f"normalised float32 or float64 log-probabilities of shape {expected} (n, K, C)"
+        return InputError(f"{type(predictor).__name__}.log_probs returned {found}: must be {wanted}")
+
+    if not isinstance(returned, Tensor):
+        raise refuse(f"a {type(returned).__name__}")
+    if tuple(returned.shape) != expected:
+        raise refuse(f"shape {tuple(returned.shape)}")
+    if returned.dtype not in (torch.float32, torch.float64):
+        raise refuse(str(returned.dtype).removeprefix("torch."))
+    if returned.isnan().any():
+        raise refuse("NaN")
+    if returned.isposinf().any():
+        raise refuse("+inf")
+    log_q = returned.to(inputs.tokens.device, torch.float64)
+    log_total = log_q.logsumexp(-1, keepdim=True)
+    worst = log_total.abs().max().item()
+    if worst > NORMALISATION_TOLERANCE:
+        raise refuse(f"log-probabilities whose logsumexp is off by {worst:.3g}")
+    return log_q - log_total

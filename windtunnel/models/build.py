@@ -1,0 +1,116 @@
+"""`build`: a name (or a function) and a tunnel in, a model out.
+
+    build("transformer", tunnel, params=2_670_000)              size within 1%, shape by the architecture's dial
+    build("transformer", tunnel, depth=6, width=192, heads=6)   a shape; what is left out follows from the dial
+    build("transformer", tunnel, preset="paper-hmm")            a named shape
+    build("lstm", tunnel, style="stacked")                      options; size 857,000 when nothing else is said
+    build(factory, tunnel)                                      any function from a tunnel to a module, see `adapt`
+
+Initial weights depend on `seed` alone: they are drawn on the CPU, and the caller's random state is left as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import nn
+
+from windtunnel.errors import InputError, require, require_choice, require_int
+from windtunnel.models.adapt import Adapted, adapt
+from windtunnel.models.base import SequenceModel, Sizes
+from windtunnel.models.describe import describe
+from windtunnel.models.matching import match
+from windtunnel.models.registry import Factory, find
+from windtunnel.models.shape import Config
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.random import check_seed
+
+DEFAULT_PARAMS = 857_000  # what a model gets when neither size nor shape is given, so that all are of one size
+
+
+def build(
+    model: str | Factory,
+    tunnel: Tunnel,
+    *,
+    params: int | None = None,
+    depth: int | None = None,
+    width: int | None = None,
+    heads: int | None = None,
+    max_length: int | None = None,
+    preset: str | None = None,
+    seed: int = 0,
+    quiet: bool = False,
+    **options: Any,
+) -> SequenceModel | Adapted:
+    """A freshly initialised model for a tunnel, on the CPU in float32.
+
+    params      number of parameters, matched within 1%; the count is then printed to stderr unless `quiet`
+    depth, width, heads and further options are fields of the architecture's config, and are kept as given
+    max_length  longest input the model must take (default: the tunnel's own)
+    """
+    check_seed(seed)
+    given = {"depth": depth, "width": width, "heads": heads}
+    given = {name: value for name, value in given.items() if value is not None} | options
+    found = find(model) if isinstance(model, str) else model
+    if not (isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class")):
+        sized = {"params": params, "max_length": max_length, "preset": preset}
+        given |= {name: value for name, value in sized.items() if value is not None}
+        return adapt(_seeded(seed, _call, found, tunnel, given), tunnel, str(model))
+    sizes = Sizes.of(tunnel, max_length)
+    config = resolve(found, sizes, params=params, preset=preset, given=given)
+    built = _seeded(seed, found, config, sizes)
+    if params is not None and not quiet:
+        print(describe(built), file=sys.stderr)
+    return built
+
+
+def resolve(
+    cls: type[SequenceModel], sizes: Sizes, *, params: int | None, preset: str | None, given: dict[str, Any]
+) -> Config:
+    """The full config that follows from what was given."""
+    allowed = [field.name for field in fields(cls.config_class)]
+    for name in given:
+        require_choice(f"{cls.name} option", name, allowed)
+    if preset is not None:
+        require_choice(f"{cls.name} preset", preset, cls.presets)
+        require(params is None, "params", params, f"left out with preset = {preset!r}")
+        given = cls.presets[preset] | given
+    for name in ("depth", "width"):
+        if name in given:
+            require_int(name, given[name], 1)
+    if params is None and "depth" not in given and "width" not in given:
+        params = DEFAULT_PARAMS
+    if params is not None:
+        require_int("params", params, 1)
+        return match(cls, params, sizes, given)
+    dial = cls.dial(given)
+    width = given["width"] if "width" in given else dial.width_for(given["depth"])
+    shape = given | {"width": width, "depth": given.get("depth", dial.depth_for(width))}
+    return cls.config_class(**cls.complete(shape, sizes))
+
+
+def from_spec(spec: dict[str, Any], *, seed: int = 0) -> SequenceModel:
+    """The built-in model that `model.spec` described, freshly initialised."""
+    cls = find(spec["name"])
+    if not (isinstance(cls, type) and issubclass(cls, SequenceModel)):
+        raise InputError(f"model = {spec['name']!r}: must be a built-in architecture to be rebuilt from its spec")
+    return _seeded(seed, cls, cls.config_class(**spec["config"]), Sizes(**spec["sizes"]))
+
+
+def _seeded(seed: int, function: Any, *arguments: Any) -> Any:
+    """Call with the CPU generator seeded, and put its state back afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that would reseed the GPUs too
+        return function(*arguments)
+
+
+def _call(factory: Factory, tunnel: Tunnel, given: dict[str, Any]) -> nn.Module:
+    try:
+        return factory(tunnel, **given)
+    except TypeError as error:
+        if given:
+            raise InputError(f"model options = {given}: must be keywords the factory takes ({error})") from error
+        raise

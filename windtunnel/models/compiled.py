@@ -1,0 +1,39 @@
+"""The forward pass, compiled where that is possible."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def compiled(model: nn.Module, **options: Any) -> Callable[..., Tensor]:
+    """`model.forward` through `torch.compile(fullgraph=True, **options)`.
+
+    Compilation happens at the first call.  If it fails there (on a CPU it needs a C++ compiler) the eager forward is
+    used from then on, with a one-line warning.  A model that says `compilable = False` stays eager, silently.
+    """
+    if not getattr(model, "compilable", True):
+        return model.forward
+    options = {"fullgraph": True, "dynamic": False} | options
+    fast = torch.compile(model.forward, **options)
+    settled: Callable[..., Tensor] | None = None
+
+    def forward(*arguments: Any) -> Tensor:
+        nonlocal settled
+        if settled is not None:
+            return settled(*arguments)
+        try:
+            result = fast(*arguments)
+            settled = fast
+        except Exception as error:  # compilers fail in many ways; the eager call below repeats a user's own mistake
+            result = model(*arguments)
+            settled = model.forward
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            warnings.warn(f"torch.compile failed, running eagerly: {reason}", UserWarning, stacklevel=2)
+        return result
+
+    return forward

@@ -1,0 +1,58 @@
+"""Architectures by name: the built-in ones and one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import nn
+
+from windtunnel.errors import require, require_choice
+from windtunnel.models.base import SequenceModel
+from windtunnel.models.linear_attention import LinearAttention
+from windtunnel.models.lstm import LSTM
+from windtunnel.models.mamba import Mamba
+from windtunnel.models.mlp import MLP
+from windtunnel.models.transformer import Transformer
+
+Factory = Callable[..., nn.Module]
+"""`factory(tunnel, **options) -> module`; see `windtunnel.models.adapt` for what the module must do."""
+
+_BUILT_IN: dict[str, type[SequenceModel]] = {cls.name: cls for cls in (Transformer, Mamba, LSTM, MLP, LinearAttention)}
+_REGISTERED: dict[str, Factory] = {}
+
+
+def register(name: str, factory: Factory) -> Factory:
+    """Add an architecture of one's own under a new name: a function from a tunnel to a module."""
+    require(isinstance(name, str) and name != "", "name", name, "a word")
+    require(name not in names(), "name", name, "a name that is not taken: " + ", ".join(names()))
+    require(callable(factory), "factory", factory, "a function that takes a tunnel and returns a module")
+    _REGISTERED[name] = factory
+    return factory
+
+
+def unregister(name: str) -> None:
+    """Forget an architecture of one's own."""
+    require_choice("name", name, _REGISTERED)
+    del _REGISTERED[name]
+
+
+def find(name: str) -> type[SequenceModel] | Factory:
+    """The built-in class or the registered factory of that name."""
+    require_choice("model", name, names())
+    return _BUILT_IN.get(name) or _REGISTERED[name]
+
+
+def names() -> list[str]:
+    """Every name that `build` accepts."""
+    return [*_BUILT_IN, *_REGISTERED]
+
+
+def summaries() -> dict[str, str]:
+    """Name to one line of description, for `windtunnel list`; nothing is built."""
+    own = {name: _first_line(factory) for name, factory in _REGISTERED.items()}
+    return {name: cls.summary for name, cls in _BUILT_IN.items()} | own
+
+
+def _first_line(factory: Factory) -> str:
+    lines = (factory.__doc__ or "").strip().splitlines()
+    return lines[0] if lines else "registered by the user"

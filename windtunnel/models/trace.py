@@ -1,0 +1,57 @@
+"""Run a model and keep its named tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from windtunnel.errors import InputError, require_int
+from windtunnel.models.base import SequenceModel
+from windtunnel.models.taps import Record, require_matched
+from windtunnel.tunnels.episodes import Episodes, Inputs
+
+
+@torch.no_grad()
+def trace(
+    model: nn.Module,
+    episodes: Episodes | Inputs,
+    names: str | Iterable[str] | None = None,
+    *,
+    chunk: int = 256,
+    device: str | torch.device = "cpu",
+) -> dict[str, Tensor]:
+    """Named tensors (n, …) of a forward pass, in its order.
+
+    names   glob patterns such as "blocks.*.residual"; all tensors if None.  Only what matches is kept.
+    chunk   episodes per forward pass: peak memory is that of one chunk plus what is kept
+    device  where the result goes; the model runs where it is
+    """
+    require_int("chunk", chunk, 1)
+    patterns = [names] if isinstance(names, str) else None if names is None else list(names)
+    if not has_taps(model):
+        raise InputError(f"model {getattr(model, 'name', type(model).__name__)} has no taps: nothing to trace")
+    inputs = episodes.inputs if isinstance(episodes, Episodes) else episodes
+    home = next(model.parameters()).device
+    kept: dict[str, Tensor] = {}
+    for first in range(0, len(inputs), chunk):
+        record = Record(patterns)
+        part = inputs[first : first + chunk].to(home)
+        model(part.tokens, part.features, part.readout, record)
+        require_matched(patterns or (), record.seen)
+        for name, value in record.tensors().items():
+            if name not in kept:
+                kept[name] = torch.empty(len(inputs), *value.shape[1:], dtype=value.dtype, device=device)
+            kept[name][first : first + len(value)] = value
+    return kept
+
+
+def has_taps(model: nn.Module) -> bool:
+    """Whether the model hands named tensors to a tap.  A model without still gets fidelity."""
+    return bool(getattr(model, "has_taps", hasattr(model, "taps")))
+
+
+def tap_names(model: nn.Module) -> list[str]:
+    """The names of a built-in model's taps, in order; `model.taps()` has their shapes too."""
+    return list(model.taps()) if isinstance(model, SequenceModel) else []

@@ -1,0 +1,154 @@
+"""The Transformer: pre-norm, GELU, causal softmax attention; positions learned, rotary or none.
+
+    x ← x + W_o · concat_h( softmax(q_h k_hᵀ / √d + causal mask) v_h )      q, k, v from norm(x)
+    x ← x + W_2 · gelu(W_1 · norm(x))
+
+Taps of block i (H heads of width d = D / H):
+    blocks.i.attention.q, .k, .v     (n, H, T, d)  what the scores are made of, after any rotation
+    blocks.i.attention.scores        (n, H, T, T)  q·k / √d, before the causal mask
+    blocks.i.attention.pattern       (n, H, T, T)  after the softmax
+    blocks.i.attention.head_out      (n, H, T, d)  pattern · v; zero one head to ablate it
+    blocks.i.attention.out           (n, T, D)
+    blocks.i.residual_mid            (n, T, D)     between attention and feed-forward
+    blocks.i.ff.hidden, .ff.out      (n, T, F), (n, T, D)
+    blocks.i.residual                (n, T, D)     after the block
+and before the blocks, with learned positions: `positioned` (n, T, D), embedding plus position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from windtunnel.errors import require_choice, require_int
+from windtunnel.models.base import SequenceModel, Sizes
+from windtunnel.models.layers import FeedForward, init_normal, projection
+from windtunnel.models.shape import Config, Dial, default_heads, require_heads
+from windtunnel.models.taps import Tap, touch
+
+POSITIONS = ("learned", "rope", "none")
+
+
+@dataclass(frozen=True)
+class TransformerConfig(Config):
+    """Shape and positions of a Transformer."""
+
+    heads: int
+    """H; divides width."""
+    ff_width: int
+    """F, width of the feed-forward hidden layer."""
+    positions: str = "learned"
+    """`learned` (the paper), `rope` (rotary) or `none`: the causal mask alone tells order, and extrapolates best."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("positions", self.positions, POSITIONS)
+        require_heads(self.width, self.heads, even=self.positions == "rope")
+        require_int("ff_width", self.ff_width, 1)
+
+
+class Attention(nn.Module):
+    """Causal multi-head attention with one fused q, k, v projection."""
+
+    def __init__(self, width: int, heads: int, gain: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = projection(width, 3 * width)
+        self.out = projection(width, width, gain=gain)
+
+    def forward(self, x: Float[Tensor, "n T D"], rotation: Tensor | None, tap: Tap | None, name: str) -> Tensor:
+        n, length, width = x.shape
+        q, k, v = self.qkv(x).view(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        if rotation is not None:
+            q, k = rotate(q, rotation), rotate(k, rotation)
+        if tap is None:
+            heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            heads = explicit_attention(q, k, v, tap, name)
+        out = self.out(heads.transpose(1, 2).reshape(n, length, width))
+        return touch(tap, f"{name}.out", out)
+
+
+def explicit_attention(q: Tensor, k: Tensor, v: Tensor, tap: Tap, name: str) -> Float[Tensor, "n H T d"]:
+    """The plain twin of fused attention, every intermediate handed to the tap."""
+    q, k, v = tap(f"{name}.q", q), tap(f"{name}.k", k), tap(f"{name}.v", v)
+    scores = tap(f"{name}.scores", q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5)
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+    pattern = tap(f"{name}.pattern", scores.masked_fill(future, -torch.inf).softmax(-1).to(v.dtype))
+    return tap(f"{name}.head_out", pattern @ v)
+
+
+def rotation_table(length: int, head_width: int, like: Tensor) -> Float[Tensor, "2 T half"]:
+    """cos and sin of t · 10000^(−2i/d), in float32 or better."""
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    frequency = 10_000.0 ** (-torch.arange(0, head_width, 2, device=like.device, dtype=dtype) / head_width)
+    angle = torch.arange(length, device=like.device, dtype=dtype)[:, None] * frequency
+    return torch.stack([angle.cos(), angle.sin()])
+
+
+def rotate(x: Float[Tensor, "n H T d"], table: Float[Tensor, "2 T half"]) -> Float[Tensor, "n H T d"]:
+    """Rotate the pair (x_i, x_{i + d/2}) of position t by the angle of (t, i)."""
+    cos, sin = table.unbind(0)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+
+
+class Block(nn.Module):
+    """Attention, then feed-forward, each on a normed copy of the stream and added to it."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        gain = (2 * config.depth) ** -0.5
+        self.attention_norm = nn.LayerNorm(config.width)
+        self.attention = Attention(config.width, config.heads, gain)
+        self.ff_norm = nn.LayerNorm(config.width)
+        self.ff = FeedForward(config.width, config.ff_width, gain)
+
+    def forward(self, x: Float[Tensor, "n T D"], rotation: Tensor | None, tap: Tap | None, name: str) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), rotation, tap, f"{name}.attention")
+        x = touch(tap, f"{name}.residual_mid", x)
+        x = x + self.ff(self.ff_norm(x), tap, f"{name}.ff")
+        return touch(tap, f"{name}.residual", x)
+
+
+class Transformer(SequenceModel):
+    name = "transformer"
+    summary = "pre-norm softmax attention and feed-forward; positions learned, rope or none"
+    config_class = TransformerConfig
+    presets: ClassVar[dict[str, dict[str, Any]]] = {
+        "paper-bijection": {"depth": 6, "width": 192, "heads": 6, "ff_width": 768},
+        "paper-hmm": {"depth": 9, "width": 256, "heads": 8, "ff_width": 1024},
+    }
+
+    def __init__(self, config: TransformerConfig, sizes: Sizes) -> None:
+        super().__init__(config, sizes)
+        self.head_width = config.width // config.heads
+        self.rotary = config.positions == "rope"
+        self.position = None
+        if config.positions == "learned":
+            self.length_limit = sizes.max_length
+            self.position = nn.Parameter(torch.empty(sizes.max_length, config.width))
+            init_normal(self.position, 0.5)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
+
+    @classmethod
+    def dial(cls, options: dict[str, Any]) -> Dial:
+        return Dial(aspect=32, block=12, absorber="ff_width", ratio=4, low=0.5, high=8)
+
+    @classmethod
+    def complete(cls, shape: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+        return {"heads": default_heads(shape["width"]), "ff_width": 4 * shape["width"]} | shape
+
+    def trunk(self, x: Float[Tensor, "n T D"], tap: Tap | None) -> Float[Tensor, "n T D"]:
+        length = x.shape[1]
+        if self.position is not None:
+            x = touch(tap, "positioned", x + self.position[:length])
+        rotation = rotation_table(length, self.head_width, x) if self.rotary else None
+        for index, block in enumerate(self.blocks):
+            x = block(x, rotation, tap, f"blocks.{index}")
+        return x

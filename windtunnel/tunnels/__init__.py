@@ -1,0 +1,26 @@
+"""Worlds whose posterior is known exactly: sample episodes, hold a predictor against the truth."""
+
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.bijection import Bijection
+from windtunnel.tunnels.episodes import Episodes, Inputs
+from windtunnel.tunnels.hmm import HMM
+from windtunnel.tunnels.random import STREAMS, Source
+from windtunnel.tunnels.recall import Recall
+from windtunnel.tunnels.registry import from_dict, get, name_of, names, register, to_dict
+
+__all__ = [
+    "HMM",
+    "STREAMS",
+    "Bijection",
+    "Episodes",
+    "Inputs",
+    "Recall",
+    "Source",
+    "Tunnel",
+    "from_dict",
+    "get",
+    "name_of",
+    "names",
+    "register",
+    "to_dict",
+]

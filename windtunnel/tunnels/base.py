@@ -1,0 +1,112 @@
+"""What every tunnel offers: sizes a model needs, sampling, and the exact belief."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from windtunnel.errors import InputError, require_int
+from windtunnel.tunnels.episodes import Episodes
+from windtunnel.tunnels.random import Source
+
+_CPU_BLOCK = 8192  # episodes per block on a CPU: enough to feed the threads, small enough for the caches
+
+
+class Tunnel(ABC):
+    """A world whose posterior is known exactly.  Subclasses are frozen dataclasses.
+
+    To write one: give the sizes below, `draw` the latent world from counter-based randomness, and turn a latent
+    world into `episodes` with its exact posterior.  `sample` is those two in a row.
+    """
+
+    summary: ClassVar[str]
+    """One line for `windtunnel list`."""
+
+    # --- what a model must know; all static, so shapes never change inside a compiled step
+    @property
+    @abstractmethod
+    def vocabulary(self) -> int:
+        """Number of distinct input tokens."""
+
+    @property
+    @abstractmethod
+    def feature_width(self) -> int:
+        """F, the width of `inputs.features`; 0 when there are none."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> int:
+        """C, the number of outcomes the belief is about."""
+
+    @property
+    @abstractmethod
+    def positions(self) -> int:
+        """T, the number of input positions."""
+
+    @property
+    @abstractmethod
+    def readouts(self) -> int:
+        """K, the number of positions at which a prediction is read."""
+
+    # --- what the study must know
+    @property
+    @abstractmethod
+    def primitives(self) -> tuple[str, ...]:
+        """The inference primitives an exact predictor needs: of accumulation, transport, binding."""
+
+    @property
+    @abstractmethod
+    def hypotheses_log2(self) -> float:
+        """log2 of the number of hypotheses, in bits; infinite for a continuous prior."""
+
+    # --- the world itself
+    @abstractmethod
+    def draw(self, source: Source) -> dict[str, Tensor]:
+        """Draw the latent world of each episode: named tensors, episode axis first, real values in float64."""
+
+    @abstractmethod
+    def episodes(self, latent: dict[str, Tensor], dtype: torch.dtype = torch.float64) -> Episodes:
+        """Inputs, labels and exact posterior of a given latent world (drawn, or edited by an experiment)."""
+
+    def subsets(self, episodes: Episodes) -> dict[str, Tensor]:
+        """Named readout masks (n, K) that a score may be restricted to, e.g. seen keys only."""
+        return {}
+
+    def token_names(self) -> list[str]:
+        """A short printable name for every token."""
+        return [str(token) for token in range(self.vocabulary)]
+
+    def sample(
+        self,
+        count: int,
+        seed: int = 0,
+        stream: str = "train",
+        device: str | torch.device = "cpu",
+        *,
+        start: int = 0,
+        dtype: torch.dtype = torch.float64,
+    ) -> Episodes:
+        """Episodes start … start + count − 1 of (seed, stream), with their exact posterior in `dtype`.
+
+        The same episode comes back whatever the count, start or device.  The latent world is always drawn in
+        float64; `dtype` is that of features and posterior.
+        """
+        require_int("count", count, 1)
+        require_int("start", start, 0)
+        block = _CPU_BLOCK if torch.device(device).type == "cpu" else count
+        parts = []
+        for first in range(0, count, block):
+            size = min(block, count - first)
+            source = Source.open(seed, stream, size, start=start + first, device=device)
+            parts.append(self.episodes(self.draw(source), dtype))
+        return Episodes.cat(parts)
+
+    def with_length(self, length: int) -> Self:
+        """The same world, longer or shorter."""
+        if "length" not in getattr(self, "__dataclass_fields__", {}):
+            raise InputError(f"length = {length!r}: a {type(self).__name__} tunnel has no length to change")
+        return replace(self, length=length)  # type: ignore[type-var]

@@ -1,0 +1,89 @@
+"""What a tunnel samples: inputs a predictor may read, and the exact belief it is held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that a predictor sees.
+
+    tokens    (n, T) int64, each in 0 … tunnel.vocabulary − 1
+    features  (n, T, F) float, real-valued side information added to the token embedding, or None
+    readout   (K,) int64, the positions at which a prediction is read; a prediction at position t may use
+              positions 0 … t only
+    """
+
+    tokens: Int64[Tensor, "n T"]
+    features: Float[Tensor, "n T F"] | None
+    readout: Int64[Tensor, " K"]
+
+    def __len__(self) -> int:
+        return self.tokens.shape[0]
+
+    def __getitem__(self, index) -> Inputs:
+        """The same inputs for some of the episodes (slice, mask or index tensor)."""
+        return Inputs(self.tokens[index], None if self.features is None else self.features[index], self.readout)
+
+    def to(self, device: str | torch.device) -> Inputs:
+        """A copy on another device."""
+        features = None if self.features is None else self.features.to(device)
+        return Inputs(self.tokens.to(device), features, self.readout.to(device))
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """A batch of sampled episodes with their exact belief.
+
+    inputs     what a predictor reads
+    labels     (n, K) int64, the sampled truth, each in 0 … C − 1
+    posterior  (n, K, C), P(label | inputs up to the readout position), exactly
+    latent     the drawn world: named tensors with a leading episode axis (each tunnel documents its own)
+    """
+
+    inputs: Inputs
+    labels: Int64[Tensor, "n K"]
+    posterior: Float[Tensor, "n K C"]
+    latent: dict[str, Tensor] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def entropy_bits(self) -> Float[Tensor, "n K"]:
+        """Entropy of the exact belief in bits."""
+        from windtunnel.tunnels.information import entropy_bits
+
+        return entropy_bits(self.posterior)
+
+    def __getitem__(self, index) -> Episodes:
+        """Some of the episodes (slice, mask or index tensor)."""
+        latent = {name: value[index] for name, value in self.latent.items()}
+        return replace(
+            self, inputs=self.inputs[index], labels=self.labels[index], posterior=self.posterior[index], latent=latent
+        )
+
+    def to(self, device: str | torch.device) -> Episodes:
+        """A copy on another device."""
+        latent = {name: value.to(device) for name, value in self.latent.items()}
+        return Episodes(self.inputs.to(device), self.labels.to(device), self.posterior.to(device), latent)
+
+    @staticmethod
+    def cat(parts: list[Episodes]) -> Episodes:
+        """Join batches of one tunnel along the episode axis."""
+        if len(parts) == 1:
+            return parts[0]
+        features = [part.inputs.features for part in parts if part.inputs.features is not None]
+        inputs = Inputs(
+            torch.cat([part.inputs.tokens for part in parts]),
+            torch.cat(features) if features else None,
+            parts[0].inputs.readout,
+        )
+        latent = {name: torch.cat([part.latent[name] for part in parts]) for name in parts[0].latent}
+        labels = torch.cat([part.labels for part in parts])
+        return Episodes(inputs, labels, torch.cat([part.posterior for part in parts]), latent)

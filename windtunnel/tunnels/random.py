@@ -1,0 +1,160 @@
+"""Counter-based randomness: episode i of (seed, stream) is a pure function of those three.
+
+The generator is Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"),
+written in int64 tensor operations so that CPU, GPU and a compiled or captured graph give the same bits:
+
+    key     = (seed, stream)                       32 bits each
+    counter = (block, site, episode low, high)     32 bits each, four words per block
+
+A *site* names one purpose of a draw (the transition matrix, the states, …).  Every tunnel numbers its own
+sites, so adding a draw never shifts another one.  Nothing here keeps state: batch size, chunking and order
+cannot matter, streams cannot overlap, and resuming means remembering one number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64, Int8, Int64
+from torch import Tensor
+
+from windtunnel.errors import require, require_choice
+
+STREAMS = ("train", "validation", "test")
+
+_MASK = 0xFFFFFFFF
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS = 10
+
+
+def philox4x32(counter: tuple, key: tuple) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Ten rounds of Philox4x32: four counter words and two key words in [0, 2^32), int64 tensors or ints.
+
+    Words of different shapes broadcast as late as they can, so what is constant along an axis costs nothing there.
+    A 32 × 32 bit product fills 64 bits; int64 wraps, so its bits are right even where its sign is not.  The odd words
+    are the low halves of such products: they are only xored, never multiplied, before the next mask, so their high
+    bits may stay until the end.
+    """
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(_ROUNDS):
+        p0, p1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = ((p1 >> 32) ^ (c1 ^ k0)) & _MASK, p1, ((p0 >> 32) ^ (c3 ^ k1)) & _MASK, p0
+        k0, k1 = (k0 + _WEYL[0]) & _MASK, (k1 + _WEYL[1]) & _MASK
+    return c0, c1 & _MASK, c2, c3 & _MASK
+
+
+def check_seed(seed: object, field: str = "seed") -> None:
+    """A seed fills one 32-bit key word."""
+    ok = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed <= _MASK
+    require(ok, field, seed, "a whole number from 0 to 4294967295")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The random numbers of a batch of episodes.  Every draw has shape (…, n): episodes come last, so that
+    each elementwise operation runs over contiguous memory on a CPU and coalesced memory on a GPU.
+
+    seed      key word 0: an int, or an int64 tensor that broadcasts against `episodes` (several seeds at once)
+    stream    key word 1: index into STREAMS
+    episodes  (n,) int64 episode numbers, on the device where the draws are wanted
+    """
+
+    seed: int | Int64[Tensor, "..."]
+    stream: int
+    episodes: Int64[Tensor, " n"]
+
+    @classmethod
+    def open(cls, seed: int, stream: str, count: int, *, start: int = 0, device: str | torch.device = "cpu") -> Source:
+        """Episodes start … start + count − 1 of a named stream."""
+        check_seed(seed)
+        require_choice("stream", stream, STREAMS)
+        episodes = torch.arange(count, device=device, dtype=torch.int64) + start
+        return cls(seed, STREAMS.index(stream), episodes)
+
+    def bits(self, site: int, count: int) -> Int64[Tensor, "count n"]:
+        """`count` independent words, uniform on [0, 2^32), per episode."""
+        episodes = self.episodes[None, :]
+        blocks = torch.arange(-(-count // 4), device=episodes.device, dtype=torch.int64)[:, None]
+        words = philox4x32((blocks, site, episodes & _MASK, (episodes >> 32) & _MASK), (self.seed, self.stream))
+        return torch.stack(words, dim=1).flatten(0, 1)[:count]
+
+    def uniform(self, site: int, *shape: int) -> Float64[Tensor, "*shape n"]:
+        """Uniform on the open interval (0, 1), on a grid of 2^-32."""
+        bits = self.bits(site, math.prod(shape))
+        return ((bits.double() + 0.5) * 2.0**-32).unflatten(0, shape)
+
+    def integers(self, site: int, high: int, *shape: int) -> Int64[Tensor, "*shape n"]:
+        """Uniform on 0 … high − 1 (multiply and shift: no value is favoured by more than high / 2^32)."""
+        return ((self.bits(site, math.prod(shape)) * high) >> 32).unflatten(0, shape)
+
+    def permutation(self, site: int, size: int) -> Int64[Tensor, "size n"]:
+        """A uniform random permutation of 0 … size − 1: the order of random sort keys.
+
+        The index sits in the low bits of each key, so ties (probability below size² / 2^33) are broken the
+        same way everywhere and no stable sort is needed.
+        """
+        shift = max(1, (size - 1).bit_length())
+        index = torch.arange(size, device=self.episodes.device, dtype=torch.int64)[:, None]
+        keys = (self.bits(site, size) << shift) | index
+        return torch.sort(keys, dim=0).values & ((1 << shift) - 1)
+
+    def dirichlet(self, site: int, concentration: float, *shape: int) -> Float64[Tensor, "*shape n"]:
+        """Symmetric Dirichlet rows; the category axis is the last of `shape`.
+
+        Concentration 1 normalises exponentials (the same law as spacings of sorted uniforms, without the sort);
+        other concentrations normalise gammas in log space, so tiny concentrations do not underflow.
+        """
+        axis = len(shape) - 1
+        if concentration == 1.0:
+            weights = -torch.log(self.uniform(site, *shape))
+        else:
+            logs = self._log_gamma_variates(site, concentration, *shape)
+            weights = torch.exp(logs - logs.amax(axis, keepdim=True))
+        return weights / add_up(weights, axis).unsqueeze(axis)
+
+    def _log_gamma_variates(self, site: int, shape_parameter: float, *shape: int) -> Float64[Tensor, "*shape n"]:
+        """Logarithm of Gamma(a, 1) draws by Marsaglia and Tsang (2000), with a fixed number of attempts.
+
+        An attempt fails with probability under 0.05, so twelve in a row fail with probability under 3e-16.
+        For a < 1: Gamma(a) = Gamma(a + 1) · U^(1/a).
+        """
+        attempts = 12
+        boosted = shape_parameter < 1.0
+        d = shape_parameter + (1.0 if boosted else 0.0) - 1.0 / 3.0
+        c = 1.0 / math.sqrt(9.0 * d)
+        u = self.uniform(site, 3, attempts, *shape)
+        normal = torch.sqrt(-2.0 * torch.log(u[0])) * torch.cos(2.0 * math.pi * u[1])
+        v = (1.0 + c * normal) ** 3
+        log_v = torch.log(v.clamp_min(1e-300))
+        accepted = (v > 0) & (torch.log(u[2]) < 0.5 * normal**2 + d - d * v + d * log_v)
+        first = accepted.to(torch.uint8).argmax(0, keepdim=True)
+        log_gamma = math.log(d) + log_v.gather(0, first)[0]
+        if boosted:
+            log_gamma = log_gamma + torch.log(self.uniform(site + _BOOST_SITE, *shape)) / shape_parameter
+        return log_gamma
+
+
+_BOOST_SITE = 1 << 16  # sites below this belong to tunnels; the gamma boost of site s draws from s + 2^16
+
+
+def add_up(tensor: Tensor, axis: int) -> Tensor:
+    """Sum over a short axis in a fixed order.
+
+    A library sum may group its terms by memory position; then an episode's last bit would depend on its neighbours.
+    """
+    first, *rest = tensor.unbind(axis)
+    for term in rest:
+        first = first + term
+    return first
+
+
+def categorical(cumulative: Float64[Tensor, "R C n"], uniform: Float64[Tensor, "K n"]) -> Int8[Tensor, "K R n"]:
+    """Inverse-CDF draws: for each of K uniforms, one from each of R distributions (cumulative along the middle axis).
+
+    The last cumulative value is taken as 1, whatever rounding made of it.  At most 127 categories.
+    """
+    return add_up((uniform[:, None, None] > cumulative[:, :-1]).view(torch.int8), 2)

@@ -1,0 +1,61 @@
+"""Tunnels by name, for the command line, for recipes and for one's own worlds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any
+
+from windtunnel.errors import InputError, require, require_choice
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.bijection import Bijection
+from windtunnel.tunnels.hmm import HMM
+from windtunnel.tunnels.recall import Recall
+
+_TUNNELS: dict[str, type[Tunnel]] = {"bijection": Bijection, "hmm": HMM, "recall": Recall}
+
+
+def register(name: str, cls: type[Tunnel]) -> type[Tunnel]:
+    """Add a tunnel of one's own (a frozen dataclass that subclasses `Tunnel`) under a new name."""
+    require(name not in _TUNNELS, "name", name, "a name that is not taken: " + ", ".join(_TUNNELS))
+    ok = isinstance(cls, type) and issubclass(cls, Tunnel) and hasattr(cls, "__dataclass_fields__")
+    require(ok, "cls", cls, "a dataclass that subclasses windtunnel.tunnels.Tunnel")
+    _TUNNELS[name] = cls
+    return cls
+
+
+def get(name: str) -> type[Tunnel]:
+    """The tunnel class of that name."""
+    require_choice("tunnel", name, _TUNNELS)
+    return _TUNNELS[name]
+
+
+def names() -> list[str]:
+    """Every registered name."""
+    return list(_TUNNELS)
+
+
+def name_of(tunnel: Tunnel) -> str:
+    """The name under which the tunnel's class is registered."""
+    for name, cls in _TUNNELS.items():
+        if type(tunnel) is cls:
+            return name
+    raise InputError(f"tunnel = {type(tunnel).__name__}: must be registered with windtunnel.tunnels.register first")
+
+
+def to_dict(tunnel: Tunnel) -> dict[str, Any]:
+    """A JSON-able description; `from_dict` gives the same tunnel back."""
+    return {"name": name_of(tunnel), **asdict(tunnel)}  # type: ignore[call-overload]
+
+
+def from_dict(description: dict[str, Any]) -> Tunnel:
+    """The tunnel that `to_dict` described (JSON turns tuples into lists; they are turned back)."""
+    options = dict(description)
+    cls = get(options.pop("name", None))
+    allowed = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    for key in options:
+        require_choice("tunnel option", key, allowed)
+    return cls(**{key: _as_tuple(value) for key, value in options.items()})
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
