@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
 
-# No deadline: a shared machine is slow now and then, and speed is no property under test.
-# In continuous integration the examples are the same in every run, so that a red run can be repeated.
-settings.register_profile("windtunnel", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("windtunnel")
+try:
+    from hypothesis import settings
+except ImportError:  # a bare GPU image: its tests use no hypothesis
+    pass
+else:
+    # No deadline: a shared machine is slow now and then, and speed is no property under test.
+    # In continuous integration the examples are the same in every run, so that a red run can be repeated.
+    settings.register_profile("windtunnel", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
+    settings.load_profile("windtunnel")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -16,23 +16,28 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("tunnels", "fidelity", "models")
+_ROOMS = ("tunnels", "fidelity", "models", "training")
 
 _HOMES = {  # name -> the room it lives in
     "baselines": "fidelity",
     "evaluate": "fidelity",
     "equivalent_window": "fidelity",
     "trace": "models",
+    "train": "training",
+    "load": "training",
 }
 
 if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from windtunnel import fidelity as fidelity
     from windtunnel import models as models
+    from windtunnel import training as training
     from windtunnel import tunnels as tunnels
     from windtunnel.fidelity import baselines as baselines
     from windtunnel.fidelity import equivalent_window as equivalent_window
     from windtunnel.fidelity import evaluate as evaluate
     from windtunnel.models import trace as trace
+    from windtunnel.training import load as load
+    from windtunnel.training import train as train
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,8 @@ Nothing here needs more than torch and pytest, so these tests also run on a bare
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import pytest
 import torch
 
@@ -72,7 +74,7 @@ def relative(a: torch.Tensor, b: torch.Tensor) -> float:
     return float(((a - b).abs().max() / b.abs().max().clamp_min(1e-30)).detach())
 
 
-@pytest.fixture
+@contextmanager
 def full_precision():
     """cuDNN's LSTM would round float32 products to TF32; comparing paths needs all the bits."""
     before = torch.backends.cudnn.allow_tf32

@@ -57,16 +57,16 @@ def test_registered_name(registered):
     assert registered in models.names()
     assert models.summaries()["bag"] == "Counts of the tokens so far."
     assert models.build("bag", TUNNEL, width=24).module.head.in_features == 24  # options reach the factory
-    with pytest.raises(InputError, match="^name = 'bag': must be a name that is not taken: transformer, mamba"):
+    with pytest.raises(InputError, match=r"^name = 'bag': must be a name that is not taken: transformer, mamba"):
         models.register("bag", Bag)
-    with pytest.raises(InputError, match="^model options = {'depth': 2}: must be keywords the factory takes"):
+    with pytest.raises(InputError, match=r"^model options = {'depth': 2}: must be keywords the factory takes"):
         models.build("bag", TUNNEL, depth=2)
 
 
 def test_built_in_names_cannot_be_taken():
-    with pytest.raises(InputError, match="name that is not taken"):
+    with pytest.raises(InputError, match=r"name that is not taken"):
         models.register("transformer", Bag)
-    with pytest.raises(InputError, match="^factory = 3: must be a function"):
+    with pytest.raises(InputError, match=r"^factory = 3: must be a function"):
         models.register("three", 3)
 
 
@@ -80,9 +80,9 @@ def test_taps_of_ones_own():
     assert models.trace(models.build(TappedBag, TUNNEL), episodes)["bag"].shape == (3, TUNNEL.positions, 8)
     plain = models.build(Bag, TUNNEL)
     assert not models.has_taps(plain) and models.tap_names(plain) == []
-    with pytest.raises(InputError, match="has no taps: nothing to trace$"):
+    with pytest.raises(InputError, match=r"has no taps: nothing to trace$"):
         models.trace(plain, episodes)
-    with pytest.raises(InputError, match="has no taps"):
+    with pytest.raises(InputError, match=r"has no taps"):
         plain.log_probs(episodes.inputs, tap=lambda name, value: value)
 
 

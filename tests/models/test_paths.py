@@ -19,9 +19,8 @@ from tests.models.cases import (
     small,
 )
 from windtunnel import models
+from windtunnel.models.lstm import LSTM
 from windtunnel.tunnels import Inputs
-
-__all__ = ["full_precision"]  # a fixture, used by name
 
 
 def output_and_gradients(model, inputs, tap):
@@ -33,8 +32,11 @@ def output_and_gradients(model, inputs, tap):
 
 
 def assert_paths_agree(model, inputs, tolerance):
-    fused, fused_grads = output_and_gradients(model, inputs, None)
-    tapped, tapped_grads = output_and_gradients(model, inputs, looking)
+    if isinstance(model, LSTM) and inputs.tokens.is_cuda and model.head.weight.dtype == torch.float32:
+        tolerance *= 7  # cuDNN approximates tanh and sigmoid: 6e-6 from float64 where the written-out loop is 3e-7
+    with full_precision():
+        fused, fused_grads = output_and_gradients(model, inputs, None)
+        tapped, tapped_grads = output_and_gradients(model, inputs, looking)
     assert relative(fused, tapped) <= tolerance
     assert fused_grads.keys() == tapped_grads.keys()
     largest = max(float(grad.abs().max()) for grad in tapped_grads.values())
@@ -47,7 +49,7 @@ def assert_paths_agree(model, inputs, tolerance):
 @every_device
 @every_tunnel
 @every_variant
-def test_tapped_equals_fused(variant, tunnel, device, full_precision):
+def test_tapped_equals_fused(variant, tunnel, device):
     inputs = tunnel.sample(5, seed=1, dtype=torch.float32).inputs.to(device)
     assert_paths_agree(small(variant, tunnel).to(device), inputs, 2e-6)
 
@@ -57,7 +59,7 @@ def test_tapped_equals_fused(variant, tunnel, device, full_precision):
     ("count", "length", "width", "depth"), [(1, 1, 8, 1), (3, 2, 24, 3), (2, 17, 40, 1), (1, 70, 16, 2)]
 )
 @every_variant
-def test_tapped_equals_fused_over_odd_shapes(variant, count, length, width, depth, device, full_precision):
+def test_tapped_equals_fused_over_odd_shapes(variant, count, length, width, depth, device):
     tunnel = TUNNELS["hmm-rows"]
     model = small(variant, tunnel, depth=depth, width=width, max_length=max(length, tunnel.positions)).to(device)
     assert_paths_agree(model, dense_inputs(tunnel, count, length=length).to(device), 3e-6)
@@ -140,6 +142,39 @@ def test_fused_path_is_one_graph(variant):
     model, inputs = small(variant, tunnel), tunnel.sample(3, dtype=torch.float32).inputs
     graph = torch.compile(model.forward, backend="eager", fullgraph=True, dynamic=False)
     assert torch.equal(graph(inputs.tokens, inputs.features, inputs.readout), logits(model, inputs))
+
+
+@pytest.mark.gpu
+@every_variant
+def test_a_cuda_graph_captures_forward_and_backward(variant):
+    """What the trainer builds on; also for the LSTM, which no compiler takes."""
+    tunnel = TUNNELS["hmm-rows"]
+    model = small(variant, tunnel).cuda()
+    held, fresh = (tunnel.sample(6, seed=seed, dtype=torch.float32).inputs.to("cuda") for seed in (0, 1))
+
+    def step(inputs):
+        out = logits(model, inputs)
+        out.square().sum().backward()
+        return out.detach()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):  # libraries allocate their workspaces here, not inside the graph
+        for _ in range(3):
+            step(held)
+    torch.cuda.current_stream().wait_stream(side)
+    model.zero_grad(set_to_none=True)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step(held)
+    held.tokens.copy_(fresh.tokens)
+    held.features.copy_(fresh.features)
+    graph.replay()
+    replayed = [captured.clone(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)]
+    model.zero_grad(set_to_none=True)
+    eager = [step(fresh), *(p.grad for p in model.parameters() if p.grad is not None)]
+    for a, b in zip(replayed, eager, strict=True):
+        assert float((a - b).abs().max()) <= 1e-5 * max(1.0, float(b.abs().max()))
 
 
 @pytest.mark.slow

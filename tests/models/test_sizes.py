@@ -85,10 +85,10 @@ def test_default_size(variant):
 
 def test_impossible_targets_name_the_nearest_size():
     with pytest.raises(
-        InputError, match=r"^params = 50: must be within 1% of a size that a transformer on this tunnel"
+        InputError, match=r"^params = 50: must be within 1% of a size that transformer can have on this tunnel"
     ):
         models.build("transformer", Bijection(), params=50)
-    with pytest.raises(InputError, match=r"with depth=6, width=192 can have; the nearest is [\d,]+$") as error:
+    with pytest.raises(InputError, match=r"with depth=6, width=192; the nearest is [\d,]+$") as error:
         models.build("transformer", Bijection(), params=100_000, depth=6, width=192)
     nearest = int(str(error.value).rsplit(" ", 1)[1].replace(",", ""))
     assert nearest > 100_000  # and it is reachable:

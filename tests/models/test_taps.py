@@ -151,7 +151,7 @@ def test_an_edit_at_every_tap_changes_the_prediction(variant):
     ],
 )
 def test_an_edited_state_is_carried_on(variant, name):
-    """Change the state at one step: nothing before it moves, and what comes later does, through the recurrence alone."""
+    """Change the state at one step: nothing before it moves, what comes later does, through the recurrence alone."""
     model, inputs = small(variant, TUNNEL, depth=1).double(), TUNNEL.sample(2).inputs
     at = 6
     record, plain = models.Record(), models.Record()

@@ -58,7 +58,8 @@ def build(
     if not (isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class")):
         sized = {"params": params, "max_length": max_length, "preset": preset}
         given |= {name: value for name, value in sized.items() if value is not None}
-        return adapt(_seeded(seed, _call, found, tunnel, given), tunnel, str(model))
+        name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
+        return adapt(_seeded(seed, _call, found, tunnel, given), tunnel, name)
     sizes = Sizes.of(tunnel, max_length)
     config = resolve(found, sizes, params=params, preset=preset, given=given)
     built = _seeded(seed, found, config, sizes)
@@ -88,7 +89,7 @@ def resolve(
         return match(cls, params, sizes, given)
     dial = cls.dial(given)
     width = given["width"] if "width" in given else dial.width_for(given["depth"])
-    shape = given | {"width": width, "depth": given.get("depth", dial.depth_for(width))}
+    shape = given | {"width": width, "depth": given.get("depth", max(1, round(dial.depth_for(width))))}
     return cls.config_class(**cls.complete(shape, sizes))
 
 

@@ -8,6 +8,9 @@ from torch import nn
 
 from windtunnel.models.base import SequenceModel
 
+# In the order in which data meets them.
+_FLOW: tuple[str, ...] = ("embedding", "features", "position", "mixing", "blocks", "final_norm", "head")
+
 
 @dataclass(frozen=True)
 class Description:
@@ -32,10 +35,11 @@ class Description:
 
 def describe(model: nn.Module) -> Description:
     """Count the parameters of a model, built-in or not, by top-level part."""
-    parts: dict[str, int] = {}
+    parts: dict[str, int] = dict.fromkeys(_FLOW, 0)
     for path, parameter in model.named_parameters():  # each shared parameter is counted once
         part = path.partition(".")[0]
         parts[part] = parts.get(part, 0) + parameter.numel()
+    parts = {part: count for part, count in parts.items() if count}
     shape = asdict(model.config) if isinstance(model, SequenceModel) else {}
     name = getattr(model, "name", type(model).__name__)
     return Description(name, shape, sum(parts.values()), parts)

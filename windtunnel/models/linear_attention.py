@@ -116,7 +116,7 @@ class LinearAttention(SequenceModel):
 
     @classmethod
     def dial(cls, options: dict[str, Any]) -> Dial:
-        return Dial(aspect=32, block=12, absorber="ff_width", ratio=4, low=0.5, high=8)
+        return Dial(aspect=30, block=12, absorber="ff_width", ratio=4, low=0.5, high=8)
 
     @classmethod
     def complete(cls, shape: dict[str, Any], sizes: Sizes) -> dict[str, Any]:

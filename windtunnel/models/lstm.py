@@ -9,7 +9,8 @@
 
 Without a tap each layer is one `nn.LSTM` call (cuDNN on a GPU).  `torch.compile` does not trace it, hence
 `compilable = False`: a trainer runs the model eagerly, and may capture that in a CUDA graph.  With a tap the loop is
-written out over the same weights.
+written out over the same weights.  (cuDNN computes float32 products in TF32 unless `torch.backends.cudnn.allow_tf32` is
+False: 3e-4 relative on an H200, against 4e-6 without.)
 
 Taps of block i (W = width):
     blocks.i.lstm.gates              (n, T, 4, W)  i, f, g, o after their nonlinearities  ┐ handed over step by step:
@@ -129,7 +130,7 @@ class LSTM(SequenceModel):
     @classmethod
     def dial(cls, options: dict[str, Any]) -> Dial:
         if options.get("style", "residual") == "stacked":
-            return Dial(aspect=32, block=8, absorber="embed_width", ratio=1, low=0.125, high=4)
+            return Dial(aspect=30, block=8, absorber="embed_width", ratio=1, low=0.125, high=4)
         # Wide rather than deep: every layer is a chain of T dependent steps, and two layers were enough in our trials.
         return Dial(aspect=128, block=16, absorber="ff_width", ratio=4, low=0.5, high=8, shallow=2)
 

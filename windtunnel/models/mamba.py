@@ -117,7 +117,7 @@ class Mamba(SequenceModel):
 
     @classmethod
     def dial(cls, options: dict[str, Any]) -> Dial:
-        return Dial(aspect=32, block=6.5, absorber="inner", ratio=2, low=1, high=4)
+        return Dial(aspect=30, block=6.5, absorber="inner", ratio=2, low=1, high=4)
 
     @classmethod
     def complete(cls, shape: dict[str, Any], sizes: Sizes) -> dict[str, Any]:

@@ -39,22 +39,20 @@ def match(cls: type[SequenceModel], params: int, sizes: Sizes, given: dict[str, 
     """The config whose count is within 1% of `params`; fields in `given` are kept as they are."""
     dial = cls.dial(given)
     best: tuple[float, dict[str, Any]] | None = None
-    nearest: tuple[float, int] | None = None
+    nearest = (math.inf, 0)
     for distance, shape in _shapes(cls, dial, params, sizes, given):
         if best is not None and distance >= best[0]:
             break  # the rest is farther still
         absorber, count = _absorb(cls, dial, params, sizes, shape, given)
         miss = abs(count - params) / params
-        if nearest is None or miss < nearest[0]:
-            nearest = (miss, count)
+        nearest = min(nearest, (miss, count))
         score = distance + abs(math.log2(absorber / (dial.ratio * shape["width"]))) + 0.1 * (absorber % 8 != 0)
         if miss <= TOLERANCE and (best is None or score < best[0]):
             best = (score, shape | {dial.absorber: absorber})
     if best is None:
         held = ", ".join(f"{name}={value}" for name, value in given.items())
-        where = f"a {cls.name} on this tunnel" + (f" with {held}" if held else "")
-        reachable = f"; the nearest is {nearest[1]:,}" if nearest else "; no width fits"
-        raise InputError(f"params = {params}: must be within 1% of a size that {where} can have{reachable}")
+        where = f"{cls.name} can have on this tunnel" + (f" with {held}" if held else "")
+        raise InputError(f"params = {params}: must be within 1% of a size that {where}; the nearest is {nearest[1]:,}")
     return cls.config_class(**best[1])
 
 
@@ -65,21 +63,24 @@ def _shapes(
     ideal = dial.width_at(params)
     ideal_depth = dial.depth_for(ideal)
     widths = [given["width"]] if "width" in given else _widths(ideal)
-    depths = [given["depth"]] if "depth" in given else range(1, 2 * ideal_depth + 2)
+    depths = [given["depth"]] if "depth" in given else range(1, math.ceil(2 * ideal_depth) + 1)
 
     def distance(depth: int, width: int) -> float:
         awkward = 0.0 if width % 32 == 0 else 0.1 if width % 16 == 0 else 0.2
         return abs(math.log2(width / ideal)) + 2 * abs(math.log2(depth / ideal_depth)) + awkward
 
+    refusal, accepted = None, False
     for away, depth, width in sorted((distance(d, w), d, w) for d in depths for w in widths):
         shape = cls.complete(given | {"depth": depth, "width": width}, sizes)
         try:
             cls.config_class(**shape)
-        except InputError:
-            if "width" in given:
-                raise  # no other width to turn to: say what is wrong
+        except InputError as error:  # this width does not divide by the heads, say; another may
+            refusal = refusal or error
             continue
+        accepted = True
         yield away, shape
+    if refusal is not None and not accepted:
+        raise refusal
 
 
 def _widths(ideal: float) -> list[int]:

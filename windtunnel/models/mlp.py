@@ -104,7 +104,7 @@ class MLP(SequenceModel):
     def dial(cls, options: dict[str, Any]) -> Dial:
         # Half of a full-context network is its first layer, see `complete`.
         block = 16 if options.get("context", "full") == "full" else 8
-        return Dial(aspect=32, block=block, absorber="ff_width", ratio=4, low=0.5, high=8, shallow=2)
+        return Dial(aspect=30, block=block, absorber="ff_width", ratio=4, low=0.5, high=8, shallow=2)
 
     @classmethod
     def complete(cls, shape: dict[str, Any], sizes: Sizes) -> dict[str, Any]:

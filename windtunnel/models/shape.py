@@ -5,7 +5,7 @@ parameters.  A size P then asks for
 
     width = (aspect · P / block)^(1/3)        depth = width / aspect
 
-which for the Transformer (aspect 32, block 12) passes through the paper's shapes: 6 × 192 at 2.67M, 9 × 256 at 7.1M.
+which for the Transformer (aspect 30, block 12) passes through the paper's shapes: 6 × 192 at 2.67M, 9 × 256 at 7.1M.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class Dial:
     high: float
     shallow: int = 1
 
-    def depth_for(self, width: float) -> int:
-        """The preferred depth at a width."""
-        return max(self.shallow, round(width / self.aspect))
+    def depth_for(self, width: float) -> float:
+        """The preferred depth at a width, not rounded."""
+        return max(self.shallow, width / self.aspect)
 
     def width_for(self, depth: int) -> int:
-        """The preferred width at a depth."""
-        return max(8, 8 * round(depth * self.aspect / 8))
+        """The preferred width at a depth, a multiple of 32."""
+        return max(32, 32 * round(depth * self.aspect / 32))
 
     def width_at(self, params: int) -> float:
         """The preferred width at a size."""

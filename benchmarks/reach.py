@@ -1,0 +1,90 @@
+"""What the committed recipes reach: train, score against the exact belief, write one JSON file per recipe.
+
+    python benchmarks/reach.py --only hmm-transformer-9x256,bijection-transformer --seeds 3 --out benchmarks/results/reach
+
+Each file holds the recipe, the environment, seconds of set-up and training, the history of every seed, and the scores
+with their intervals: at the training length, and for HMMs at 30 and 50, over all positions and over the extrapolated
+ones alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import save
+
+from windtunnel.environment import environment, require_device
+from windtunnel.fidelity import equivalent_window, evaluate
+from windtunnel.training import Run, train
+from windtunnel.training.standard import NAMED
+from windtunnel.tunnels import HMM
+
+
+def scores(run: Run, episodes: int) -> dict[str, Any]:
+    """Fidelity at home, and for HMMs beyond the trained length."""
+    home = evaluate(run, episodes=episodes)
+    found: dict[str, Any] = {"home": home.to_dict()}
+    tunnel = run.tunnel
+    if isinstance(tunnel, HMM):
+        found["equivalent_window"] = str(equivalent_window(home))
+        for length in (30, 50):
+            longer = tunnel.with_length(length)
+            if any((getattr(m, "length_limit", None) or length + 99) < longer.positions for m in run.models):
+                continue  # weights tied to absolute positions go no further
+            found[f"length-{length}"] = evaluate(run, longer, episodes=episodes).to_dict()
+            beyond = slice(tunnel.length, None)
+            found[f"length-{length}-extrapolated"] = evaluate(
+                run, longer, episodes=episodes, positions=beyond
+            ).to_dict()
+    return found
+
+
+def brief(score: dict[str, Any]) -> str:
+    """KL, per-sequence and curve entropy error, accuracy, on one line."""
+    names = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "accuracy")
+    return "  ".join(f"{n} {score[n]['mean']:.3g} [{score[n]['low']:.3g}, {score[n]['high']:.3g}]" for n in names)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What the committed recipes reach.")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--only", default="", help="recipe names, separated by commas")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--episodes", type=int, default=20_000)
+    parser.add_argument("--steps", type=int, default=None)
+    parser.add_argument("--set", action="append", default=[], help="change a recipe option: name=number")
+    parser.add_argument("--out", default=None)
+    options = parser.parse_args()
+    device = require_device(options.device)
+    changes: dict[str, Any] = {name: float(value) for name, value in (item.split("=") for item in options.set)}
+    changes = {name: int(value) if value == int(value) and value >= 1 else value for name, value in changes.items()}
+    if options.steps:
+        changes["steps"] = options.steps
+    for name, make in NAMED.items():
+        if options.only and name not in options.only.split(","):
+            continue
+        start = time.perf_counter()
+        run = train(recipe=make(), device=device, seeds=options.seeds, **changes)
+        spent = run.seconds() | {"wall": time.perf_counter() - start}
+        found = scores(run, options.episodes)
+        print(f"== {name} {changes or ''} set-up {spent['setup']:.1f} s, training {spent['train']:.1f} s")
+        history = {str(seed): run.metrics(seed) for seed in run.recipe.seeds}
+        for seed, records in history.items():
+            told = ", ".join(f"{r['step']}: {r['kl_bits']:.2g}" for r in records)
+            print(f"  seed {seed} KL by step  {told}")
+        for where, score in found.items():
+            print(f"  {where:24s} {score if isinstance(score, str) else brief(score)}", flush=True)
+        result = {"name": name, "environment": environment(device), "recipe": run.recipe.to_dict(), "seconds": spent}
+        if options.out:
+            save(str(Path(options.out) / f"{name}.json"), result | {"history": history, "scores": found})
+        del run
+        if device != "cpu":
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

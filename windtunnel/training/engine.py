@@ -1,0 +1,98 @@
+"""Advance networks by many steps: one by one on a CPU, together in one captured graph on a GPU.
+
+On a GPU the whole step of every seed (sampling, forward, backward, optimiser) is compiled and captured once, each seed
+on its own branch of the graph, and then replayed.  Branches run side by side wherever one alone does not fill the
+card.  No seed's numbers touch another's, so seeds together equal seeds alone; and any module can take part, because
+its parameters need no extra axis.  (The design suggested a leading seed axis with batched products: branches are
+simpler, work for cuDNN's LSTM and for foreign modules, and keep each seed's arithmetic exactly what it is alone.)
+"""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+
+from windtunnel.errors import InputError
+from windtunnel.training.network import Network
+
+_WARMUP = 3  # steps before capture, so that every lazy allocation and autotuning has happened
+
+
+class Engine:
+    """Advances some networks.  `compile` is only for GPUs; capture follows it."""
+
+    def __init__(self, networks: list[Network], compile: bool = True) -> None:
+        self.networks = networks
+        self.on_gpu = networks[0].device.type == "cuda"
+        self.graph: torch.cuda.CUDAGraph | None = None
+        if self.on_gpu and compile:
+            self._capture()
+
+    def advance(self, steps: int) -> None:
+        """That many steps of every network."""
+        for _ in range(steps):
+            if self.graph is not None:
+                self.graph.replay()
+            else:
+                for network in self.networks:
+                    network.advance()
+
+    def _capture(self) -> None:
+        """Compile, warm up on a scratch copy of the state, capture, and put the state back."""
+        saved = [{name: value.clone() for name, value in network.state().items()} for network in self.networks]
+        main = torch.cuda.Stream()
+        branches = [torch.cuda.Stream() for _ in self.networks]
+        main.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(main):
+            for network in self.networks:
+                network.compile()
+                for _ in range(_WARMUP):
+                    network.advance()
+        torch.cuda.synchronize()
+        gc.collect()
+        torch.cuda.empty_cache()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=main):
+            if len(self.networks) == 1:
+                self.networks[0].advance()
+            else:
+                for network, branch in zip(self.networks, branches, strict=True):
+                    branch.wait_stream(main)
+                    with torch.cuda.stream(branch):
+                        network.advance()
+                for branch in branches:
+                    main.wait_stream(branch)
+        self.graph = graph
+        for network, state in zip(self.networks, saved, strict=True):
+            network.restore(state)
+            network.broken_at.fill_(-1)
+        torch.cuda.synchronize()
+
+
+def fitting_batch(network: Network) -> int | None:
+    """After running out of GPU memory: the largest halving of the batch whose step fits, or None."""
+    from dataclasses import replace
+
+    batch = network.recipe.batch
+    while batch > 1:
+        batch //= 2
+        torch.cuda.empty_cache()
+        try:
+            smaller = Network(replace(network.recipe, batch=batch), network.seed, str(network.device))
+            smaller.advance()
+            torch.cuda.synchronize()
+            return batch
+        except torch.cuda.OutOfMemoryError:
+            continue
+    return None
+
+
+def out_of_memory(networks: list[Network]) -> InputError:
+    """The one line for a batch that does not fit."""
+    batch, together = networks[0].recipe.batch, len(networks)
+    fits = fitting_batch(networks[0])
+    if fits is None:
+        return InputError(f"batch = {batch}: not even a batch of 1 fits into GPU memory; take a smaller model")
+    share = "" if together == 1 else f" (or fewer than {together} seeds at once)"
+    return InputError(f"batch = {batch}: does not fit into GPU memory; a batch of {fits} does{share}")

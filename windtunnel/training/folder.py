@@ -1,0 +1,179 @@
+"""A run on disk.
+
+    recipe.json        the recipe, the model's spec, a format version
+    environment.json   versions, device, commit, of every sitting
+    timings.jsonl      seconds and sequences/s (the only file with a clock in it)
+    seed-0/            one folder per seed
+      metrics.jsonl    training loss and validation scores; equal runs have equal files
+      checkpoints.json what is saved: file, step, SHA-256
+      step-00000100.safetensors    weights on the ladder
+      resume-00000500.safetensors  everything needed to go on; the last two are kept
+
+Weights are on disk before the list that names them, so a kill at any moment leaves a folder that can go on.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from windtunnel import __version__
+from windtunnel.errors import InputError
+from windtunnel.training.files import (
+    append_line,
+    intact,
+    read_json,
+    read_lines,
+    read_tensors,
+    write_bytes,
+    write_json,
+    write_tensors,
+)
+from windtunnel.training.recipe import Recipe
+
+FORMAT = 1
+_KEPT = 2  # resumable states per seed: should the last be damaged, the one before it is intact
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    def exists(self) -> bool:
+        """Does it hold a run?"""
+        return (self.path / "recipe.json").exists()
+
+    def create(self, recipe: Recipe, spec: dict[str, Any] | None) -> None:
+        """Start a run here."""
+        record = {"format": FORMAT, "windtunnel": __version__, "recipe": recipe.to_dict(), "model": spec}
+        write_json(self.path / "recipe.json", record)
+
+    def _record(self) -> dict[str, Any]:
+        if not self.exists():
+            raise InputError(f"{self.path}: must be a run folder (it has no recipe.json)")
+        record = read_json(self.path / "recipe.json")
+        found = record.get("format") if isinstance(record, dict) else None
+        if found != FORMAT:
+            made = record.get("windtunnel", "unknown") if isinstance(record, dict) else "unknown"
+            raise InputError(f"{self.path}: format = {found!r}, made by windtunnel {made}: must be format {FORMAT}")
+        return record
+
+    def recipe(self) -> Recipe:
+        """The recipe it was started with."""
+        return Recipe.from_dict(self._record()["recipe"])
+
+    def spec(self) -> dict[str, Any] | None:
+        """The exact shape of the model; None for a model that is not built in."""
+        return self._record()["model"]
+
+    def add_environment(self, environment: dict[str, object]) -> None:
+        """Remember where a sitting took place."""
+        path = self.path / "environment.json"
+        sittings = read_json(path) if path.exists() else []
+        if environment not in sittings:
+            write_json(path, [*sittings, environment])
+
+    def add_timing(self, record: dict[str, Any]) -> None:
+        """A line with a clock in it."""
+        append_line(self.path / "timings.jsonl", record)
+
+    def timings(self) -> list[dict[str, Any]]:
+        return read_lines(self.path / "timings.jsonl")
+
+    def seed(self, seed: int) -> SeedFolder:
+        """The part that belongs to one seed."""
+        return SeedFolder(self.path / f"seed-{seed}")
+
+
+class SeedFolder:
+    """Checkpoints and metrics of one seed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _list(self) -> dict[str, list[dict[str, Any]]]:
+        path = self.path / "checkpoints.json"
+        return read_json(path) if path.exists() else {"ladder": [], "resume": []}
+
+    # --- writing
+    def save_weights(self, step: int, weights: dict[str, Tensor]) -> None:
+        """A rung of the ladder."""
+        self._save("ladder", f"step-{step:08d}.safetensors", step, weights)
+
+    def save_state(self, step: int, state: dict[str, Tensor]) -> None:
+        """A state to resume from.  The oldest beyond two is removed, after the new one is safe."""
+        self._save("resume", f"resume-{step:08d}.safetensors", step, state)
+        listed = self._list()
+        old, listed["resume"] = listed["resume"][:-_KEPT], listed["resume"][-_KEPT:]
+        write_json(self.path / "checkpoints.json", listed)
+        for entry in old:
+            (self.path / entry["file"]).unlink(missing_ok=True)
+
+    def _save(self, kind: str, file: str, step: int, tensors: dict[str, Tensor]) -> None:
+        sha256 = write_tensors(self.path / file, tensors, {"step": str(step)})
+        listed = self._list()
+        kept = [entry for entry in listed[kind] if entry["step"] != step]
+        listed[kind] = sorted([*kept, {"step": step, "file": file, "sha256": sha256}], key=lambda entry: entry["step"])
+        write_json(self.path / "checkpoints.json", listed)
+
+    def forget_after(self, step: int) -> None:
+        """Drop metrics and rungs beyond a step: training goes on from there and will write them again."""
+        records = [record for record in read_lines(self.path / "metrics.jsonl") if record["step"] <= step]
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        write_bytes(self.path / "metrics.jsonl", text.encode())
+        listed = self._list()
+        kept = {kind: [entry for entry in entries if entry["step"] <= step] for kind, entries in listed.items()}
+        if kept != listed:
+            write_json(self.path / "checkpoints.json", kept)
+
+    def log(self, record: dict[str, Any]) -> None:
+        append_line(self.path / "metrics.jsonl", record)
+
+    # --- reading
+    def metrics(self) -> list[dict[str, Any]]:
+        return read_lines(self.path / "metrics.jsonl")
+
+    def ladder(self) -> list[int]:
+        """Steps whose weights are kept."""
+        return [entry["step"] for entry in self._list()["ladder"]]
+
+    def weights(self, step: int) -> dict[str, Tensor]:
+        """The weights of a rung, checked against their checksum."""
+        for entry in self._list()["ladder"]:
+            if entry["step"] == step:
+                return self._read(entry, self._list()["ladder"])
+        raise InputError(f"step = {step}: must be one of {', '.join(map(str, self.ladder())) or '(none yet)'}")
+
+    def last_step(self) -> int | None:
+        """The newest step that training could go on from, intact or not."""
+        states = self._list()["resume"]
+        return states[-1]["step"] if states else None
+
+    def last_state(self, earlier: bool = False, limit: int | None = None) -> tuple[int, dict[str, Tensor]] | None:
+        """The step and state to go on from (at most `limit`); None for a fresh start.
+
+        A damaged state is an error that names the file and the intact one before it; with `earlier`, that one is
+        taken, or a fresh start if there is none.
+        """
+        states = [entry for entry in self._list()["resume"] if limit is None or entry["step"] <= limit]
+        for entry in reversed(states):
+            if not earlier or intact(self.path / entry["file"], entry["sha256"]):
+                return entry["step"], self._read(entry, states)
+        return None
+
+    def _read(self, entry: dict[str, Any], among: list[dict[str, Any]]) -> dict[str, Tensor]:
+        path = self.path / entry["file"]
+        if intact(path, entry["sha256"]):
+            return read_tensors(path)
+        good = [e for e in among if e["step"] < entry["step"] and intact(self.path / e["file"], e["sha256"])]
+        state = "missing" if not path.exists() else "truncated or altered"
+        if good:
+            instead = f"the checkpoint of step {good[-1]['step']} ({good[-1]['file']}) is intact"
+        else:
+            instead = "no earlier checkpoint is intact"
+        raise InputError(f"{path}: is {state}; {instead}; add --earlier to continue from there")

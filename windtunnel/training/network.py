@@ -1,0 +1,145 @@
+"""One network in training: weights, optimiser, average, step number; and what one step does.
+
+Everything a step reads or writes is a tensor on the device (the step number and the learning-rate table too), so a GPU
+can replay the whole step from a captured graph without asking the host anything.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from windtunnel import models
+from windtunnel.errors import InputError
+from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
+from windtunnel.models.registry import Factory
+from windtunnel.training.optimiser import Stepper
+from windtunnel.training.recipe import Recipe
+from windtunnel.training.schedule import rate_table
+from windtunnel.tunnels import STREAMS, Source
+
+_TRAIN = STREAMS.index("train")
+VALIDATION_SEED = 0  # all networks are validated on the same episodes
+
+
+class Network:
+    """A seed of a recipe, somewhere in its training."""
+
+    def __init__(self, recipe: Recipe, seed: int, device: str, factory: str | Factory | None = None) -> None:
+        self.recipe, self.seed, self.device = recipe, seed, torch.device(device)
+        built = models.build(factory or recipe.model, recipe.tunnel, seed=seed, quiet=True, **recipe.model_options)
+        self.model: nn.Module = built.to(device)
+        self.stepper = Stepper(self.model, recipe.optimiser)
+        self.parameters = self.stepper.parameters
+        self.rates = rate_table(recipe.schedule, recipe.steps).to(device)
+        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # nats, since the last report
+        self.loss_count = torch.zeros((), dtype=torch.int64, device=device)
+        self.broken_at = torch.full((), -1, dtype=torch.int64, device=device)  # first step whose loss was not finite
+        self.average = [p.detach().clone() for p in self.parameters] if recipe.optimiser.average else None
+        self._forward = self.model.forward
+        self._sample = self._draw
+
+    def compile(self) -> None:
+        """Fuse the forward pass and the sampler; both still trace to the same numbers within rounding."""
+        if getattr(self.model, "compilable", True):
+            self._forward = torch.compile(self.model.forward, dynamic=False)
+        self._sample = torch.compile(self._draw, dynamic=False)
+
+    def _draw(self, step: Tensor) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
+        """The batch of a step, always fresh: tokens, features, readout, and the target of the loss."""
+        batch, tunnel = self.recipe.batch, self.recipe.tunnel
+        numbers = step * batch + torch.arange(batch, device=step.device)
+        episodes = tunnel.episodes(tunnel.draw(Source(self.seed, _TRAIN, numbers)), torch.float32)
+        target = episodes.labels if self.recipe.supervision == "labels" else episodes.posterior
+        return episodes.inputs.tokens, episodes.inputs.features, episodes.inputs.readout, target
+
+    def loss(self) -> Tensor:
+        """Mean cross-entropy in nats on this step's fresh batch."""
+        tokens, features, readout, target = self._sample(self.step)
+        half = self.recipe.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
+            logits = self._forward(tokens, features, readout)
+        target = target.flatten(0, 1)
+        return F.cross_entropy(logits.flatten(0, 1).float(), target)
+
+    def advance(self) -> None:
+        """One step.  Nothing here waits for the device."""
+        loss = self.loss()
+        for parameter in self.parameters:
+            parameter.grad = None
+        loss.backward()
+        with torch.no_grad():
+            value = loss.detach().double()
+            self.broken_at.copy_(torch.where(value.isfinite() | (self.broken_at >= 0), self.broken_at, self.step))
+            self.loss_sum += value
+            self.loss_count += 1
+            share = self.rates.gather(0, self.step[None])[0]
+            self.stepper.step(share if self.device.type == "cuda" else float(share))
+            if self.average is not None:
+                torch._foreach_lerp_(self.average, self.parameters, 1.0 - self.recipe.optimiser.average)
+            self.step += 1
+
+    def take_loss_bits(self) -> float:
+        """Mean training loss in bits since the last call."""
+        mean = float(self.loss_sum) / max(1, int(self.loss_count))
+        self.loss_sum.zero_()
+        self.loss_count.zero_()
+        return mean / math.log(2.0)
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        """KL and per-sequence entropy error in bits on the validation stream, of the weights that would be kept."""
+        recipe = self.recipe
+        self._swap_average()
+        try:
+            kl, entropy, count = 0.0, 0.0, 0
+            chunk = min(1024, recipe.validation_episodes)
+            for start in range(0, recipe.validation_episodes, chunk):
+                size = min(chunk, recipe.validation_episodes - start)
+                batch = recipe.tunnel.sample(size, VALIDATION_SEED, "validation", self.device, start=start)
+                log_q = self.model.log_probs(batch.inputs).double()  # type: ignore[operator]
+                log_q = log_q - torch.logsumexp(log_q, -1, keepdim=True)
+                kl += float(kl_bits(batch.posterior, log_q).sum())
+                entropy += float((model_entropy_bits(log_q) - batch.entropy_bits).abs().sum())
+                count += batch.labels.numel()
+        finally:
+            self._swap_average()
+        return {"kl_bits": kl / count, "entropy_mae_bits": entropy / count}
+
+    def _swap_average(self) -> None:
+        """Exchange raw and averaged weights (nothing, where the recipe does not average); a second call undoes it."""
+        for parameter, mean in zip(self.parameters, self.average or (), strict=bool(self.average)):
+            parameter.data, mean.data = mean.data, parameter.data
+
+    # --- what is saved
+    def weights(self) -> dict[str, Tensor]:
+        """The weights to keep (averaged, where the recipe averages), by name; copies."""
+        self._swap_average()
+        found = {name: value.detach().clone().contiguous() for name, value in self.model.state_dict().items()}
+        self._swap_average()
+        return found
+
+    def state(self) -> dict[str, Tensor]:
+        """All that the next step depends on, by name; live tensors."""
+        found = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        found |= {f"optimiser.{name}": value for name, value in self.stepper.state().items()}
+        if self.average is not None:
+            found |= {f"average.{i}": value for i, value in enumerate(self.average)}
+        return found | {"step": self.step, "loss_sum": self.loss_sum, "loss_count": self.loss_count}
+
+    @torch.no_grad()
+    def restore(self, saved: dict[str, Tensor]) -> None:
+        """Continue from a saved state, in place."""
+        live = self.state()
+        if set(live) != set(saved):
+            odd = sorted(set(live) ^ set(saved))[0]
+            raise InputError(f"checkpoint field {odd!r}: must be in the checkpoint and in the recipe's network alike")
+        for name, value in live.items():
+            if value.shape != saved[name].shape:
+                shapes = f"{tuple(saved[name].shape)}: must be {tuple(value.shape)}"
+                raise InputError(f"checkpoint field {name} has shape {shapes} for this recipe")
+            value.copy_(saved[name])

@@ -1,0 +1,79 @@
+"""From a recipe's optimiser to something with one `step(share)`: AdamW for all, or Muon for the matrices in blocks."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from windtunnel.training.muon import Muon
+from windtunnel.training.recipe import Optimiser
+
+
+class Stepper:
+    """Moves the weights of one network.  `step(share)` takes the learning rate as a share of its peak: a float on a
+    CPU, a tensor inside a captured graph."""
+
+    def __init__(self, network: nn.Module, options: Optimiser) -> None:
+        self.options = options
+        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        self.on_gpu = self.parameters[0].is_cuda
+        matrices = matrices_of(network) if options.kind == "muon" else []
+        taken = {id(matrix) for matrix in matrices}
+        rest = [p for p in self.parameters if id(p) not in taken]
+        self.muon = None
+        if matrices:
+            dtype = torch.bfloat16 if self.on_gpu else torch.float32
+            self.muon = Muon(matrices, options.momentum, options.weight_decay, dtype)
+        groups = [
+            {"params": [p for p in rest if p.ndim >= 2], "weight_decay": options.weight_decay},
+            {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
+        ]
+        groups = [group for group in groups if group["params"]]
+        lr = torch.tensor(options.lr, device=self.parameters[0].device) if self.on_gpu else options.lr
+        self.adamw = torch.optim.AdamW(groups, lr=lr, betas=options.betas, fused=True, capturable=self.on_gpu)
+        self._initialise()
+
+    @torch.no_grad()
+    def step(self, share: float | Tensor) -> None:
+        """Clip, then move every weight."""
+        if self.options.clip > 0:
+            nn.utils.clip_grad_norm_(self.parameters, self.options.clip, foreach=True)
+        for group in self.adamw.param_groups:
+            if self.on_gpu:
+                group["lr"].copy_(share * self.options.lr)
+            else:
+                group["lr"] = float(share) * self.options.lr
+        self.adamw.step()
+        if self.muon is not None:
+            self.muon.step(share * self.options.muon_lr)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything the next step depends on beside weights and step number; live tensors by name."""
+        found: dict[str, Tensor] = {}
+        index = {id(p): i for i, p in enumerate(self.parameters)}
+        for parameter, values in self.adamw.state.items():
+            for name, value in values.items():
+                found[f"adamw.{index[id(parameter)]}.{name}"] = value
+        if self.muon is not None:
+            found |= {f"muon.{i}": momentum for i, momentum in enumerate(self.muon.state)}
+        return found
+
+    def _initialise(self) -> None:
+        """Make AdamW's state exist before the first step, as zeros: so that it can be restored, and captured."""
+        for group in self.adamw.param_groups:
+            for parameter in group["params"]:
+                state = self.adamw.state[parameter]
+                state["step"] = torch.zeros((), device=parameter.device)
+                state["exp_avg"] = torch.zeros_like(parameter)
+                state["exp_avg_sq"] = torch.zeros_like(parameter)
+
+
+def matrices_of(network: nn.Module) -> list[Tensor]:
+    """The weight matrices between embedding and head: those of linear maps, and the recurrent ones of an LSTM."""
+    found: list[Tensor] = []
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Linear) and name.split(".")[-1] not in ("head", "features"):
+            found.append(module.weight)
+        elif isinstance(module, nn.LSTM):
+            found += [p for label, p in module.named_parameters() if label.startswith("weight")]
+    return [matrix for matrix in found if matrix.requires_grad]

@@ -1,0 +1,165 @@
+"""A recipe: everything needed to train, as plain frozen data.  recipe -> JSON -> recipe is the identity."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, Self
+
+from windtunnel import tunnels
+from windtunnel.errors import InputError, require, require_choice, require_int
+from windtunnel.tunnels import Tunnel
+from windtunnel.tunnels.random import check_seed
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """How weights move.
+
+    `adamw` moves everything with AdamW at `lr`.  `muon` moves the weight matrices inside the blocks with Muon at
+    `muon_lr` (orthogonalised momentum) and the rest (embeddings, head, norms, biases) with AdamW at `lr`.
+    """
+
+    kind: Literal["adamw", "muon"] = "adamw"
+    lr: float = 1e-3
+    """Peak learning rate of AdamW."""
+    muon_lr: float = 0.02
+    """Peak learning rate of Muon."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    """AdamW's decay of gradient mean and square."""
+    momentum: float = 0.95
+    """Muon's momentum."""
+    weight_decay: float = 0.01
+    """Decoupled, on weight matrices only."""
+    clip: float = 1.0
+    """Gradient norm is clipped here; 0 for no clipping."""
+    average: float = 0.0
+    """Decay per step of an exponential moving average of the weights, which is then what is scored; 0 for none."""
+
+    def __post_init__(self) -> None:
+        require_choice("optimiser", self.kind, ("adamw", "muon"))
+        for name in ("lr", "muon_lr"):
+            require(_number(getattr(self, name)) and getattr(self, name) > 0, name, getattr(self, name), "above 0")
+        for name in ("weight_decay", "clip"):
+            require(_number(getattr(self, name)) and getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        object.__setattr__(self, "betas", tuple(self.betas))
+        ok = len(self.betas) == 2 and all(_number(b) and 0 <= b < 1 for b in self.betas)
+        require(ok, "betas", self.betas, "two numbers in [0, 1)")
+        for name in ("momentum", "average"):
+            value = getattr(self, name)
+            require(_number(value) and 0 <= value < 1, name, value, "in [0, 1)")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Learning rate over time as a share of its peak: up in a line, flat, then down."""
+
+    warmup: int = 100
+    """Steps of linear warm-up."""
+    decay: Literal["cosine", "linear", "none"] = "cosine"
+    """How it falls."""
+    decay_share: float = 1.0
+    """Share of all steps, at the end, over which it falls; flat before."""
+    floor: float = 0.0
+    """Share of the peak that it falls to."""
+
+    def __post_init__(self) -> None:
+        require_int("warmup", self.warmup, 0)
+        require_choice("decay", self.decay, ("cosine", "linear", "none"))
+        for name in ("decay_share", "floor"):
+            require(
+                _number(getattr(self, name)) and 0 <= getattr(self, name) <= 1, name, getattr(self, name), "in [0, 1]"
+            )
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything needed to train.  A run of it is the same wherever it starts again."""
+
+    tunnel: Tunnel
+    model: str = "transformer"
+    """Architecture: a name that `models.build` knows."""
+    model_options: dict[str, Any] = field(default_factory=dict)
+    """Options of `models.build`: params, or depth, width, heads, …"""
+    optimiser: Optimiser = Optimiser()
+    schedule: Schedule = Schedule()
+    supervision: Literal["labels", "posterior"] = "labels"
+    """What the loss compares with: the sampled truth, or the exact belief itself."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Arithmetic of the forward and backward pass; weights are float32 either way."""
+    batch: int = 256
+    """Episodes per step, always fresh."""
+    steps: int = 2000
+    seeds: tuple[int, ...] = (0,)
+    """Each seed is one network: its data, initialisation and schedule depend on nothing else."""
+    validate_every: int = 200
+    """Steps between scores on the validation stream."""
+    validation_episodes: int = 1024
+    checkpoint_every: int = 500
+    """Steps between resumable checkpoints."""
+    ladder: int = 12
+    """Log-spaced weight snapshots kept for the study of training dynamics; 0 for the last one only."""
+    name: str = ""
+    """What to call it in tables."""
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.tunnel, Tunnel), "tunnel", self.tunnel, "a tunnel, e.g. windtunnel.tunnels.HMM()")
+        require_choice("supervision", self.supervision, ("labels", "posterior"))
+        require_choice("precision", self.precision, ("float32", "bfloat16"))
+        for option in ("batch", "steps", "validate_every", "validation_episodes", "checkpoint_every"):
+            require_int(option, getattr(self, option), 1)
+        require_int("ladder", self.ladder, 0)
+        object.__setattr__(self, "seeds", tuple(self.seeds))
+        require(
+            len(self.seeds) > 0 and len(set(self.seeds)) == len(self.seeds), "seeds", self.seeds, "different numbers"
+        )
+        for seed in self.seeds:
+            check_seed(seed, "seeds")
+
+    def with_options(self, **options: Any) -> Self:
+        """The same recipe with some options changed; each goes to the part that owns it."""
+        parts: dict[str, dict[str, Any]] = {"optimiser": {}, "schedule": {}}
+        own: dict[str, Any] = {}
+        owners = {"optimiser": _names(Optimiser), "schedule": _names(Schedule)}
+        for name, value in options.items():
+            if name == "optimiser" and isinstance(value, str):
+                parts["optimiser"]["kind"] = value
+            elif name in _names(type(self)):
+                own[name] = value
+            else:
+                owner = next((part for part, owned in owners.items() if name in owned), None)
+                allowed = sorted({*_names(type(self)), *owners["optimiser"], *owners["schedule"]})
+                require(owner is not None, "recipe option", name, "one of " + ", ".join(allowed))
+                parts[str(owner)][name] = value
+        for part, values in parts.items():
+            if values:
+                own[part] = replace(own.get(part, getattr(self, part)), **values)
+        return replace(self, **own)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain["tunnel"] = tunnels.to_dict(self.tunnel)
+        plain["optimiser"], plain["schedule"] = asdict(self.optimiser), asdict(self.schedule)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Self:
+        """The recipe that `to_dict` described."""
+        values = dict(plain)
+        for name in values:
+            require_choice("recipe option", name, _names(cls))
+        try:
+            values["tunnel"] = tunnels.from_dict(values["tunnel"])
+            values["optimiser"] = Optimiser(**values["optimiser"])
+            values["schedule"] = Schedule(**values["schedule"])
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"recipe: must have the fields of windtunnel.training.Recipe ({error})") from None
+
+
+def _names(cls: type) -> list[str]:
+    return [f.name for f in fields(cls)]

@@ -1,0 +1,65 @@
+"""Recipes for each tunnel and architecture, with the reason for each choice.
+
+`docs/log.md` keeps the dated trials behind them, the failures too.  `recipe_for` finds the one for a pair;
+`NAMED` lists the ones that the committed results were made with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.errors import require_choice
+from windtunnel.training.recipe import Optimiser, Recipe, Schedule
+from windtunnel.tunnels import Tunnel
+
+PRESETS = ("standard", "quick")
+
+
+def recipe_for(tunnel: Tunnel, model: str, preset: str | None = None) -> Recipe:
+    """The committed recipe for a tunnel and an architecture; a sensible one for those we do not know."""
+    preset = preset or "standard"
+    require_choice("preset", preset, PRESETS)
+    return quick(tunnel, model) if preset == "quick" else standard(tunnel, model)
+
+
+def quick(tunnel: Tunnel, model: str) -> Recipe:
+    """Small and short, for a look on two CPU cores: a minute, not an hour.
+
+    60k parameters and batches of 128 keep a step near 10 ms; supervision stays with the sampled labels, as in the
+    paper; AdamW at a high rate with a linear fall to zero does most of its work in the last third.
+    """
+    return Recipe(
+        tunnel,
+        model,
+        {"params": 60_000},
+        Optimiser(lr=4e-3, betas=(0.9, 0.98), weight_decay=0.0),
+        Schedule(warmup=50, decay="linear"),
+        batch=128,
+        steps=1500,
+        validate_every=150,
+        checkpoint_every=500,
+        validation_episodes=512,
+        name="quick",
+    )
+
+
+def standard(tunnel: Tunnel, model: str) -> Recipe:
+    """One GPU, minutes: 2.67M parameters (the paper's size), bfloat16, Muon on the matrices."""
+    from windtunnel.training.standard import STANDARD
+
+    build = STANDARD.get((type(tunnel).__name__.lower(), model))
+    return build(tunnel) if build else generic(tunnel, model)
+
+
+def generic(tunnel: Tunnel, model: str, **changes: Any) -> Recipe:
+    """For a pair nobody tuned: AdamW at a rate that rarely fails, warm-up, cosine, exact beliefs as targets."""
+    return Recipe(
+        tunnel,
+        model,
+        {},
+        Optimiser(lr=1e-3),
+        Schedule(warmup=200, decay="cosine"),
+        batch=256,
+        steps=4000,
+        name="generic",
+    ).with_options(**changes)

@@ -1,0 +1,109 @@
+"""What training leaves: networks, their history, and the folder that holds both."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from windtunnel import models
+from windtunnel.errors import InputError
+from windtunnel.models.registry import Factory
+from windtunnel.training.folder import RunFolder
+from windtunnel.training.recipe import Recipe
+from windtunnel.tunnels import Tunnel
+
+
+class Run:
+    """A trained recipe.  `run.models[i]` is the network of seed `run.recipe.seeds[i]`; `evaluate(run)` scores them.
+
+    path     its folder, or None for a run that was only kept in memory
+    steps    steps taken by the least advanced seed; `finished` once that is all of them
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        path: Path | None = None,
+        weights: dict[int, dict[str, Tensor]] | None = None,
+        history: dict[int, list[dict[str, Any]]] | None = None,
+        timings: list[dict[str, Any]] | None = None,
+        factory: str | Factory | None = None,
+        device: str = "cpu",
+        step: int | None = None,
+    ) -> None:
+        self.recipe, self.path, self.device = recipe, path, device
+        self._weights, self._history, self._timings = weights, history or {}, timings or []
+        self._factory, self._step = factory, step
+
+    @property
+    def tunnel(self) -> Tunnel:
+        """The world it was trained in."""
+        return self.recipe.tunnel
+
+    @property
+    def folder(self) -> RunFolder:
+        """Its folder on disk."""
+        if self.path is None:
+            raise InputError("run: must have been trained with out=… to have a folder")
+        return RunFolder(self.path)
+
+    @cached_property
+    def models(self) -> list[nn.Module]:
+        """One network per seed, in evaluation mode, with the last weights (or those of `load(…, step=…)`)."""
+        return [self.model(seed, self._step) for seed in self.recipe.seeds]
+
+    def model(self, seed: int, step: int | None = None) -> nn.Module:
+        """The network of one seed, as it was at a step of the ladder (default: the last)."""
+        if self._weights is not None and step is None:
+            weights = self._weights[seed]
+        else:
+            rungs = self.folder.seed(seed).ladder()
+            if not rungs:
+                raise InputError(f"{self.path}: seed {seed} has no weights yet")
+            weights = self.folder.seed(seed).weights(rungs[-1] if step is None else step)
+        spec = self.folder.spec() if self.path is not None and self._factory is None else None
+        if spec is not None:
+            network: nn.Module = models.from_spec(spec)
+        else:
+            made_by = self._factory or self.recipe.model
+            network = models.build(made_by, self.tunnel, quiet=True, **self.recipe.model_options)
+        network.load_state_dict(weights)
+        return network.to(self.device).eval()
+
+    def ladder(self, seed: int | None = None) -> list[int]:
+        """Steps whose weights are kept."""
+        return self.folder.seed(self.recipe.seeds[0] if seed is None else seed).ladder()
+
+    def metrics(self, seed: int | None = None) -> list[dict[str, Any]]:
+        """Training history of a seed (default: the first): records with step, loss_bits, kl_bits, entropy_mae_bits."""
+        seed = self.recipe.seeds[0] if seed is None else seed
+        return self._history[seed] if self.path is None else self.folder.seed(seed).metrics()
+
+    @property
+    def steps(self) -> int:
+        """Steps that every seed has behind it."""
+        return min((self.metrics(seed)[-1]["step"] if self.metrics(seed) else 0) for seed in self.recipe.seeds)
+
+    @property
+    def finished(self) -> bool:
+        """Has every seed taken all of its steps?"""
+        return self.steps == self.recipe.steps
+
+    def seconds(self) -> dict[str, float]:
+        """Wall-clock seconds of training and of set-up (building, compiling, capturing), over all sittings."""
+        records = self._timings if self.path is None else self.folder.timings()
+        return {kind: sum(record.get(f"{kind}_s", 0.0) for record in records) for kind in ("train", "setup")}
+
+
+def load(path: str | Path, *, step: int | None = None, device: str = "cpu", model: Factory | None = None) -> Run:
+    """Open a run folder.
+
+    step   weights of that rung of the ladder instead of the last
+    model  for a run of one's own architecture that is not registered: the function that builds it
+    """
+    folder = RunFolder(path)
+    return Run(folder.recipe(), path=folder.path, device=device, step=step, factory=model)

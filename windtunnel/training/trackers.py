@@ -1,0 +1,91 @@
+"""Where progress is told while training: anything with three methods.  None by default; nothing leaves the machine."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from windtunnel.errors import InputError, require_choice
+from windtunnel.training.recipe import Recipe
+
+TRACKERS = ("none", "tensorboard", "trackio", "wandb")
+
+
+class Tracker(Protocol):
+    """What a tracker does."""
+
+    def start(self, recipe: Recipe, folder: str | None) -> None:
+        """Training begins or goes on."""
+
+    def log(self, seed: int, record: dict[str, Any]) -> None:
+        """A validation record: step, loss_bits, kl_bits, …; and sequences_per_s, which files do not hold."""
+
+    def finish(self) -> None:
+        """Training ended, one way or another."""
+
+
+class Silent:
+    """Tells nobody."""
+
+    def start(self, recipe: Recipe, folder: str | None) -> None:
+        pass
+
+    def log(self, seed: int, record: dict[str, Any]) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+
+class TensorBoard:
+    """Scalars for TensorBoard, in the run folder."""
+
+    def start(self, recipe: Recipe, folder: str | None) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(f"{folder}/tensorboard" if folder else None)
+
+    def log(self, seed: int, record: dict[str, Any]) -> None:
+        for name, value in record.items():
+            if name != "step":
+                self.writer.add_scalar(f"seed-{seed}/{name}", value, record["step"])
+
+    def finish(self) -> None:
+        self.writer.close()
+
+
+class Logbook:
+    """wandb, or trackio, which speaks its language.  Both are used offline unless the user's settings say otherwise."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def start(self, recipe: Recipe, folder: str | None) -> None:
+        import importlib
+        import os
+
+        os.environ.setdefault("WANDB_MODE", "offline")
+        self.module = importlib.import_module(self.package)
+        self.module.init(project="windtunnel", name=recipe.name or None, config=recipe.to_dict())
+
+    def log(self, seed: int, record: dict[str, Any]) -> None:
+        told = {f"seed-{seed}/{name}": value for name, value in record.items() if name != "step"}
+        self.module.log(told, step=record["step"])
+
+    def finish(self) -> None:
+        self.module.finish()
+
+
+def open_tracker(tracker: str | Tracker) -> Tracker:
+    """A tracker by name, or the given one; a missing package is told in one line."""
+    if not isinstance(tracker, str):
+        return tracker
+    require_choice("tracker", tracker, TRACKERS)
+    if tracker == "none":
+        return Silent()
+    try:
+        __import__("tensorboard" if tracker == "tensorboard" else tracker)
+    except ImportError:
+        raise InputError(
+            f"tracker = {tracker!r}: must be installed first (pip install 'windtunnel[{tracker}]')"
+        ) from None
+    return TensorBoard() if tracker == "tensorboard" else Logbook(tracker)
