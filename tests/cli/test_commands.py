@@ -16,8 +16,9 @@ from windtunnel.tunnels import registry
 
 
 @pytest.fixture
-def output(capsys):
-    """Run a command that must succeed; its output."""
+def output(capsys, monkeypatch):
+    """Run a command that must succeed; its output, at a fixed width."""
+    monkeypatch.setenv("COLUMNS", "160")
 
     def run(words: str) -> str:
         assert main(words.split()) == 0

@@ -38,7 +38,8 @@ def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> F
     float64 removes it.  What is left of the rounding enters the KL squared, so a KL is meaningful down to 1e-9 bits
     and below; entropies, where it enters once, are good to about 1e-7.
     """
-    returned = predictor.log_probs(inputs)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # cuDNN's LSTM would drop to 10 bits of mantissa
+        returned = predictor.log_probs(inputs)
     expected = (len(inputs), len(inputs.readout), tunnel.classes)
 
     def refuse(found: str) -> InputError:

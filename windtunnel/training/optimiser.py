@@ -19,14 +19,15 @@ class Stepper:
         self.on_gpu = self.parameters[0].is_cuda
         matrices = matrices_of(network) if options.kind == "muon" else []
         taken = {id(matrix) for matrix in matrices}
+        decayed = {id(weight) for weight in _decayed(network)}
         rest = [p for p in self.parameters if id(p) not in taken]
         self.muon = None
         if matrices:
             dtype = torch.bfloat16 if self.on_gpu else torch.float32
             self.muon = Muon(matrices, options.momentum, options.weight_decay, dtype)
         groups = [
-            {"params": [p for p in rest if p.ndim >= 2], "weight_decay": options.weight_decay},
-            {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
+            {"params": [p for p in rest if id(p) in decayed], "weight_decay": options.weight_decay},
+            {"params": [p for p in rest if id(p) not in decayed], "weight_decay": 0.0},
         ]
         groups = [group for group in groups if group["params"]]
         lr = torch.tensor(options.lr, device=self.parameters[0].device) if self.on_gpu else options.lr
@@ -77,3 +78,10 @@ def matrices_of(network: nn.Module) -> list[Tensor]:
         elif isinstance(module, nn.LSTM):
             found += [p for label, p in module.named_parameters() if label.startswith("weight")]
     return [matrix for matrix in found if matrix.requires_grad]
+
+
+def _decayed(network: nn.Module) -> list[Tensor]:
+    """Weights that decay: of linear maps, embeddings and LSTMs.  Not biases, norms, convolutions or state matrices."""
+    modules = [module for module in network.modules() if isinstance(module, nn.Linear | nn.Embedding | nn.LSTM)]
+    named = [pair for module in modules for pair in module.named_parameters(recurse=False)]
+    return [parameter for name, parameter in named if name.startswith("weight")]

@@ -78,7 +78,8 @@ class Source:
     def bits(self, site: int, count: int) -> Int64[Tensor, "count n"]:
         """`count` independent words, uniform on [0, 2^32), per episode."""
         episodes = self.episodes[None, :]
-        blocks = torch.arange(-(-count // 4), device=episodes.device, dtype=torch.int64)[:, None]
+        # A compiler may narrow a plain arange to 32 bits; a zero that it must load as int64 forbids it.
+        blocks = torch.arange(-(-count // 4), device=episodes.device)[:, None] + (episodes[:, :1] & 0)
         words = philox4x32((blocks, site, episodes & _MASK, (episodes >> 32) & _MASK), (self.seed, self.stream))
         return torch.stack(words, dim=1).flatten(0, 1)[:count]
 
@@ -157,4 +158,4 @@ def categorical(cumulative: Float64[Tensor, "R C n"], uniform: Float64[Tensor, "
 
     The last cumulative value is taken as 1, whatever rounding made of it.  At most 127 categories.
     """
-    return add_up((uniform[:, None, None] > cumulative[:, :-1]).view(torch.int8), 2)
+    return add_up((uniform[:, None, None] > cumulative[:, :-1]).to(torch.int8), 2)
