@@ -45,7 +45,7 @@ def matrix_rate(device: str) -> float:
     for _ in range(10):
         drain(device)
         start = time.perf_counter()
-        a @ b
+        torch.mm(a, b)
         drain(device)
         best = min(best, time.perf_counter() - start)
     return 2 * size**3 / best
@@ -65,7 +65,22 @@ def drain(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def measure(recipe: Recipe, device: str, seconds: float) -> dict[str, float]:
+def print_profile(engine: Engine, device: str, steps: int = 3) -> None:
+    """Where a step's time goes: its most expensive kernels (GPU) or operators (CPU)."""
+    kinds = [torch.profiler.ProfilerActivity.CPU] + [torch.profiler.ProfilerActivity.CUDA] * (device != "cpu")
+    with torch.profiler.profile(activities=kinds) as profile:
+        engine.advance(steps)
+        drain(device)
+    spent = [
+        (event.self_device_time_total if device != "cpu" else event.self_cpu_time_total, event.count, event.key)
+        for event in profile.key_averages()
+    ]
+    total = sum(time for time, _, _ in spent)
+    for time_us, count, name in sorted(spent, reverse=True)[:24]:
+        print(f"  {time_us / steps / 1e3:8.3f} ms {100 * time_us / total:5.1f}% {count / steps:7.1f} ×  {name[:110]}")
+
+
+def measure(recipe: Recipe, device: str, seconds: float, profile: bool = False) -> dict[str, float]:
     """Sequences per second over about that many seconds, and the time to build, compile and capture."""
     start = time.perf_counter()
     networks = [Network(recipe, seed, device) for seed in recipe.seeds]
@@ -82,6 +97,8 @@ def measure(recipe: Recipe, device: str, seconds: float) -> dict[str, float]:
     drain(device)
     each = (time.perf_counter() - start) / steps
     rate = recipe.batch * len(networks) / each
+    if profile:
+        print_profile(engine, device)
     memory = torch.cuda.max_memory_allocated() / 2**30 if device != "cpu" else float("nan")
     return {"sequences_per_s": rate, "ms_per_step": 1e3 * each, "setup_s": setup, "memory_gib": memory}
 
@@ -92,6 +109,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases, separated by commas")
     parser.add_argument("--seeds", default="1", help="numbers of seeds trained together, separated by commas")
     parser.add_argument("--seconds", type=float, default=3.0, help="measured time per case")
+    parser.add_argument("--profile", action="store_true", help="list the most expensive kernels of a step")
     parser.add_argument("--batch", type=int, default=None)
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
@@ -111,7 +129,7 @@ def main() -> None:
             if device != "cpu":
                 torch.cuda.reset_peak_memory_stats()
             row = {"case": name, "seeds": count, "batch": recipe.batch, "flops_per_sequence": flops}
-            row |= measure(recipe.with_options(seeds=tuple(range(count))), device, options.seconds)
+            row |= measure(recipe.with_options(seeds=tuple(range(count))), device, options.seconds, options.profile)
             row["share_of_peak"] = row["sequences_per_s"] * flops / peak
             rows.append(row)
             print(

@@ -9,7 +9,7 @@ import torch
 from tests.models.cases import TUNNELS, dense_inputs, every_device, small
 from windtunnel.errors import InputError
 from windtunnel.models.delta import delta_rule, delta_rule_chunked, delta_rule_sequential
-from windtunnel.models.scan import selective_scan, selective_scan_chunked, selective_scan_sequential
+from windtunnel.models.scan import FORMS, selective_scan, selective_scan_chunked, selective_scan_sequential
 from windtunnel.models.taps import Record
 from windtunnel.models.transformer import rotate, rotation_table
 
@@ -55,6 +55,15 @@ def assert_forms_agree(plain, fast, arguments, tolerance):
 def test_scan_forms_agree(length, dtype, tolerance, device):
     arguments = scan_arguments(length, dtype=dtype, device=device)
     assert_forms_agree(selective_scan_sequential, selective_scan_chunked, arguments, tolerance)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("channels", [3, 64, 130])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_fused_scan_agrees_with_the_loop(length, channels):
+    """The Triton kernel against its plain twin, over odd sizes."""
+    arguments = scan_arguments(length, dtype=torch.float32, device="cuda", channels=channels, states=5)
+    assert_forms_agree(selective_scan_sequential, FORMS["triton"], arguments, 1e-6)
 
 
 @every_device

@@ -7,6 +7,7 @@ from typing import Literal
 
 from windtunnel import tunnels
 from windtunnel.cli import show
+from windtunnel.cli.scores import plain_scores, print_scores
 from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.errors import require_int
 from windtunnel.fidelity import Score, baselines, evaluate_all
@@ -40,38 +41,13 @@ def run(words: list[str]) -> None:
 
 
 def _print_table(tunnel: Tunnel, options: Baselines, scores: dict[str, Score]) -> None:
-    errors = ["entropy error\nper sequence", "entropy error\naveraged curve"]
-    columns = ["baseline", "KL", *errors, "its\nfloor", "TV", "accuracy"]
-    rows = [
-        [
-            name,
-            show.estimate(score.kl_bits),
-            show.estimate(score.entropy_mae_bits),
-            show.estimate(score.curve_mae_bits),
-            show.number(score.curve_mae_bits.floor or 0.0),
-            show.estimate(score.tv),
-            show.estimate(score.accuracy),
-        ]
-        for name, score in scores.items()
-    ]
-    exact = next(iter(scores.values()))  # the exact belief is the same in every score
-    rows.append(["constant entropy", "", show.number(exact.entropy_yardstick_bits), "", "", "", ""])
-    rows.append(["exact belief", "0", "0", "0", "", "0", show.number(exact.exact_accuracy)])
     show.print_text(describe(tunnel), "bold")
     show.print_text(show.drawn_from(options.episodes, options.seed, options.stream))
-    show.print_table("", columns, rows, "lrrrrrr")
-    show.print_text(
-        "KL (exact ‖ baseline) and entropy errors in bits; TV is total variation; ± is half of a 95% interval over "
-        "sequences. The floor is what sampling alone puts into the averaged curve. "
-        "`constant entropy` knows the position and nothing else.",
-        "dim",
-    )
+    print_scores(scores, "baseline")
 
 
 def _print_json(tunnel: Tunnel, options: Baselines, scores: dict[str, Score]) -> None:
     exact = next(iter(scores.values()))
-    shared = ("tunnel", "episodes", "seed", "stream", "where", "positions", "exact_accuracy", "entropy_yardstick_bits")
-    told = {name: {k: v for k, v in score.to_dict().items() if k not in shared} for name, score in scores.items()}
     show.print_json(
         {
             "tunnel": tunnels.to_dict(tunnel),
@@ -80,6 +56,6 @@ def _print_json(tunnel: Tunnel, options: Baselines, scores: dict[str, Score]) ->
             "stream": options.stream,
             "exact_accuracy": exact.exact_accuracy,
             "entropy_yardstick_bits": exact.entropy_yardstick_bits,
-            "baselines": told,
+            "baselines": plain_scores(scores),
         }
     )

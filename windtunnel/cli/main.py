@@ -3,7 +3,7 @@
 Only the standard library is imported here, so that `windtunnel --help` answers at once; a command's own module, and
 with it torch, is imported when that command is asked for.
 
-Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 141 nobody reads our output any more.
+Exit codes: 0 done, 2 the user's mistake, 130 interrupted, 143 terminated, 141 nobody reads our output any more.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ COMMANDS = {
     "list": "tunnels, models and baselines, one line each",
     "sample": "a readable picture of a few episodes and their exact beliefs",
     "baselines": "what simple predictors score on a tunnel, in bits from the exact belief",
+    "train": "train a model on a tunnel into a run folder; the same command again continues it",
+    "evaluate": "how far a run is from the exact belief, beside the baselines of its tunnel",
+    "runs": "a table of all runs below a folder, with their distance from Bayes",
+    "export": "the training history of all runs below a folder, as one Parquet or CSV file",
 }
 """Command -> one line.  The module of the same name in this folder has `run(words)`."""
 
@@ -37,9 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         line = " ".join(str(error).split())
         print(f"windtunnel: error: {line}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("windtunnel: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stop:  # training says what it saved, and which signal stopped it
+        print(f"windtunnel: {str(stop) or 'interrupted'}", file=sys.stderr)
+        return getattr(stop, "code", 130)
     except BrokenPipeError:  # as in `windtunnel sample hmm | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141

@@ -44,6 +44,24 @@ def parse(form: type[Form], words: Sequence[str], prog: str) -> Form:
     return filled
 
 
+def leading(name: str, words: Sequence[str], must: str) -> tuple[str, list[str]]:
+    """The word that has to come next in `windtunnel NAME …`, and what follows it; an option or nothing is refused."""
+    word, *rest = words or [""]
+    if not word or word.startswith("-"):
+        found = f"found {word!r}" if word else "found nothing"
+        raise InputError(f"{name} ({found}): {must}")
+    return word, rest
+
+
+def parse_folder(form: type[Form], name: str, words: Sequence[str], what: str) -> tuple[Path, Form]:
+    """The folder and the options of `windtunnel NAME FOLDER …`; `what` names the folder in the help."""
+    prog = f"windtunnel {name} {what}"
+    if words and words[0] in ("-h", "--help"):
+        parse(form, ["--help"], prog)
+    folder, rest = leading(name, words, f"the first word must be {what}, a folder")
+    return Path(folder), parse(form, rest, prog)
+
+
 def given(words: Sequence[str], field: str) -> bool:
     """Was the option of this field typed, rather than left at its default?"""
     return any(_flag(word.split("=")[0].lstrip("-")) == _flag(field) for word in words if word.startswith("--"))

@@ -1,4 +1,4 @@
-"""How results look: bars, numbers, tables and JSON.  Only this file knows rich, and imports it when it is needed."""
+"""How results look: bars, numbers, tables, JSON.  Only this file and `progress.py` know rich, imported when needed."""
 
 from __future__ import annotations
 
@@ -35,6 +35,17 @@ def bars(probabilities: Iterable[float]) -> str:
     return "".join("·" if p < 0.005 else LEVELS[min(7, int(p * 8))] for p in probabilities)
 
 
+def sparkline(values: Iterable[float]) -> str:
+    """One character per value, from ▁ for 0 to █ for the largest; a blank for NaN.
+
+    >>> sparkline([0.0, 0.5, math.nan, 1.0])
+    '▁▄ █'
+    """
+    values = list(values)
+    top = max((value for value in values if math.isfinite(value)), default=0.0) or 1.0
+    return "".join(" " if math.isnan(v) else LEVELS[round(7 * min(1.0, v / top))] for v in values)
+
+
 def number(value: float, digits: int = 3) -> str:
     """At least four decimals and `digits` significant digits; 0 for what is only rounding; ∞.
 
@@ -53,6 +64,11 @@ def estimate(value: Estimate) -> str:
     if math.isinf(value.mean):
         return number(value.mean)
     return f"{number(value.mean)} ±{number((value.high - value.low) / 2, digits=2)}"
+
+
+def interval(value: Estimate) -> str:
+    """`0.0461 to 0.0480`."""
+    return f"{number(value.low)} to {number(value.high)}"
 
 
 def drawn_from(episodes: int, seed: int, stream: str) -> str:

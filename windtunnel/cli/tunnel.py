@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 import tyro
 
 from windtunnel import tunnels
-from windtunnel.cli.parse import given, parse
+from windtunnel.cli.parse import given, leading, parse
 from windtunnel.errors import InputError, require
 from windtunnel.tunnels import Tunnel
 
@@ -27,15 +27,13 @@ _MATRICES = ("transition", "emission")
 _MATRICES_HELP = 'JSON file {"transition": [[…]], "emission": [[…]]}: one fixed chain, no header; sizes are its own.'
 
 
-def parse_tunnel(command: type[Command], name: str, words: Sequence[str]) -> tuple[Tunnel, Command]:
-    """The tunnel and the options of `windtunnel NAME TUNNEL …`.  `command` is a dataclass of the command's options."""
-    chosen, *rest = words or [""]
-    if chosen in ("-h", "--help"):
-        print(_help(command, name))
+def parse_tunnel(command: type[Command], name: str, words: Sequence[str], then: str = "") -> tuple[Tunnel, Command]:
+    """The tunnel and the options of `windtunnel NAME TUNNEL …`.  `command` is a dataclass of the command's options;
+    `then` names what its users type between the tunnel and the options, for the help."""
+    if words and words[0] in ("-h", "--help"):
+        print(_help(command, name, then))
         raise SystemExit(0)
-    if not chosen or chosen.startswith("-"):
-        found = f"found {chosen!r}" if chosen else "found nothing"
-        raise InputError(f"{name} ({found}): the first word must be a tunnel, one of {', '.join(tunnels.names())}")
+    chosen, rest = leading(name, words, f"the first word must be a tunnel, one of {', '.join(tunnels.names())}")
     cls = tunnels.get(chosen)
     twin = _twin(cls)
     names = _names(twin)
@@ -43,7 +41,7 @@ def parse_tunnel(command: type[Command], name: str, words: Sequence[str]) -> tup
         raise InputError(f"tunnel {chosen}: its field {shared!r} must be renamed, `{name}` has an option of that name")
     form = make_dataclass(command.__name__, [("tunnel", twin)], bases=(command,), kw_only=True, frozen=True)
     form.__doc__ = command.__doc__
-    options: Any = parse(form, rest, prog=f"windtunnel {name} {chosen}")
+    options: Any = parse(form, rest, prog=f"windtunnel {name} {chosen} {then}".rstrip())
     values = {option: getattr(options.tunnel, option) for option in names}
     for option, hint in get_type_hints(cls).items():
         if values.get(option) == "none" and types.NoneType in get_args(hint):
@@ -68,10 +66,22 @@ def describe(tunnel: Tunnel) -> str:
     return f"{tunnels.name_of(tunnel)}: {', '.join(told)}"
 
 
-def _help(command: type, name: str) -> str:
+def brief(tunnel: Tunnel) -> str:
+    """The tunnel's name and what differs from its defaults, for a column of a table."""
+    kind = tunnels.name_of(tunnel)
+    told = [
+        f"{option.name}={'fixed' if option.name in _MATRICES else value}"
+        for option in fields(cast(Any, tunnel))
+        if (value := getattr(tunnel, option.name)) != option.default
+    ]
+    return " ".join([kind, *told])
+
+
+def _help(command: type, name: str, then: str) -> str:
     summaries = [f"  {known:12} {tunnels.get(known).summary}" for known in tunnels.names()]
     last = f"windtunnel {name} TUNNEL --help lists the options of a tunnel."
-    return "\n".join([f"usage: windtunnel {name} TUNNEL …", "", command.__doc__ or "", "", *summaries, "", last])
+    usage = " ".join(["usage: windtunnel", name, "TUNNEL", *then.split(), "…"])
+    return "\n".join([usage, "", command.__doc__ or "", "", *summaries, "", last])
 
 
 def _twin(cls: type[Tunnel]) -> type:

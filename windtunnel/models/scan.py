@@ -1,4 +1,4 @@
-"""The selective scan of Mamba, in a plain and a fast form.
+"""The selective scan of Mamba: plain, chunked, and (on a GPU, from `scan_triton`) as one fused kernel.
 
 For every channel e and state s, with step size Δ_t and decay rate A < 0:
 
@@ -89,6 +89,13 @@ def _into_chunks(x: Float[Tensor, "n T D"], chunks: int, size: int) -> Float[Ten
 
 
 FORMS = {"sequential": selective_scan_sequential, "chunked": selective_scan_chunked}
+if torch.cuda.is_available():  # triton compiles for a GPU only, and costs import time
+    try:
+        from windtunnel.models.scan_triton import selective_scan_triton
+    except ImportError:
+        pass
+    else:
+        FORMS["triton"] = selective_scan_triton
 
 
 def selective_scan(
@@ -96,7 +103,7 @@ def selective_scan(
 ) -> Tensor:
     """The scan in float32 or better, by the named form; `auto` takes the fastest one for the device.
 
-    Only the sequential form has states that can be edited.  This is the one place a fused kernel has to be added to.
+    Only the sequential form has states that can be edited.
     """
     require_choice("form", form, ("auto", *FORMS))
     dtype = torch.promote_types(A.dtype, torch.float32)  # states integrate over time: bf16 would lose small steps
@@ -104,4 +111,6 @@ def selective_scan(
         x, delta, A, B, C = (part.to(dtype) for part in (x, delta, A, B, C))
         if edit is not None:
             return selective_scan_sequential(x, delta, A, B, C, edit)
-        return FORMS["chunked" if form == "auto" else form](x, delta, A, B, C)
+        if form == "auto":
+            form = "triton" if x.is_cuda and dtype == torch.float32 and "triton" in FORMS else "chunked"
+        return FORMS[form](x, delta, A, B, C)

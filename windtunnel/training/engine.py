@@ -79,7 +79,7 @@ def fitting_batch(network: Network) -> int | None:
         batch //= 2
         torch.cuda.empty_cache()
         try:
-            smaller = Network(replace(network.recipe, batch=batch), network.seed, str(network.device))
+            smaller = Network(replace(network.recipe, batch=batch), network.seed, str(network.device), network.factory)
             smaller.advance()
             torch.cuda.synchronize()
             return batch

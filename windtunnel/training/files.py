@@ -31,13 +31,17 @@ def write_bytes(path: Path, content: bytes) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            size = len(content) / 2**20
-            raise InputError(
-                f"disk full while writing {path} ({size:.1f} MiB): what was there before is intact; "
-                "free some space and give the same command again"
-            ) from None
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        raise _unwritable(path, len(content), error) from None
+
+
+def _unwritable(path: Path, size: int, error: OSError) -> InputError:
+    """The one line for a write that failed."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return InputError(
+            f"disk full while writing {path} ({size / 2**20:.1f} MiB): what was there before is intact; "
+            "free some space and give the same command again"
+        )
+    return InputError(f"{path}: cannot be written ({error.strerror})")
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -57,7 +61,10 @@ def read_json(path: Path) -> Any:
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
     """Write safetensors atomically; returns the SHA-256 of the file."""
-    content = save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, metadata)
+    # Copies: a network may tie weights, and safetensors takes no two tensors over one memory.
+    content = save(
+        {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}, metadata
+    )
     write_bytes(path, content)
     return hashlib.sha256(content).hexdigest()
 
@@ -76,18 +83,22 @@ def intact(path: Path, sha256: str) -> bool:
 
 
 def append_line(path: Path, record: dict[str, Any]) -> None:
-    """Append one JSON line and force it to disk."""
+    """Append one JSON line and force it to disk.  After a line that a kill cut short it starts a new one."""
+    line = json.dumps(record) + "\n"
     try:
-        with open(path, "a") as file:
-            file.write(json.dumps(record) + "\n")
+        with open(path, "ab+") as file:
+            if file.tell() > 0:
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else "\n" + line
+            file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        raise _unwritable(path, len(line), error) from None
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The records of a JSON-lines file; a last line cut short by a kill is left out."""
+    """The records of a JSON-lines file; a line cut short by a kill is left out."""
     if not path.exists():
         return []
     records = []
@@ -95,18 +106,22 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         try:
             records.append(json.loads(line))
         except ValueError:
-            break
+            continue
     return records
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder for writing.  The lock dies with the process, however it dies; a second writer is refused."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "a+") as file:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(folder / "lock", "a+")  # noqa: SIM115
+    except OSError as error:
+        raise InputError(f"{folder}: must be a folder that can be written to ({error.strerror})") from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             file.seek(0)
             owner = file.read().strip() or "unknown"
             raise InputError(

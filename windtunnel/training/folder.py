@@ -65,11 +65,11 @@ class RunFolder:
 
     def recipe(self) -> Recipe:
         """The recipe it was started with."""
-        return Recipe.from_dict(self._record()["recipe"])
+        return Recipe.from_dict(self._record().get("recipe"))
 
     def spec(self) -> dict[str, Any] | None:
         """The exact shape of the model; None for a model that is not built in."""
-        return self._record()["model"]
+        return self._record().get("model")
 
     def add_environment(self, environment: dict[str, object]) -> None:
         """Remember where a sitting took place."""
@@ -109,10 +109,12 @@ class SeedFolder:
         """A state to resume from.  The oldest beyond two is removed, after the new one is safe."""
         self._save("resume", f"resume-{step:08d}.safetensors", step, state)
         listed = self._list()
-        old, listed["resume"] = listed["resume"][:-_KEPT], listed["resume"][-_KEPT:]
+        listed["resume"] = listed["resume"][-_KEPT:]
         write_json(self.path / "checkpoints.json", listed)
-        for entry in old:
-            (self.path / entry["file"]).unlink(missing_ok=True)
+        kept = {entry["file"] for entry in listed["resume"]}
+        for path in self.path.glob("resume-*.safetensors"):  # also what a kill at this very point once left behind
+            if path.name not in kept:
+                path.unlink(missing_ok=True)
 
     def _save(self, kind: str, file: str, step: int, tensors: dict[str, Tensor]) -> None:
         sha256 = write_tensors(self.path / file, tensors, {"step": str(step)})
@@ -122,7 +124,12 @@ class SeedFolder:
         write_json(self.path / "checkpoints.json", listed)
 
     def forget_after(self, step: int) -> None:
-        """Drop metrics and rungs beyond a step: training goes on from there and will write them again."""
+        """Drop metrics and rungs beyond a step: training goes on from there and will write them again.
+
+        Temporary files of a killed sitting go too.
+        """
+        for path in self.path.glob("*.tmp"):
+            path.unlink(missing_ok=True)
         records = [record for record in read_lines(self.path / "metrics.jsonl") if record["step"] <= step]
         text = "".join(json.dumps(record) + "\n" for record in records)
         write_bytes(self.path / "metrics.jsonl", text.encode())
@@ -163,10 +170,10 @@ class SeedFolder:
         states = [entry for entry in self._list()["resume"] if limit is None or entry["step"] <= limit]
         for entry in reversed(states):
             if not earlier or intact(self.path / entry["file"], entry["sha256"]):
-                return entry["step"], self._read(entry, states)
+                return entry["step"], self._read(entry, states, resumable=True)
         return None
 
-    def _read(self, entry: dict[str, Any], among: list[dict[str, Any]]) -> dict[str, Tensor]:
+    def _read(self, entry: dict[str, Any], among: list[dict[str, Any]], resumable: bool = False) -> dict[str, Tensor]:
         path = self.path / entry["file"]
         if intact(path, entry["sha256"]):
             return read_tensors(path)
@@ -176,4 +183,5 @@ class SeedFolder:
             instead = f"the checkpoint of step {good[-1]['step']} ({good[-1]['file']}) is intact"
         else:
             instead = "no earlier checkpoint is intact"
-        raise InputError(f"{path}: is {state}; {instead}; add --earlier to continue from there")
+        advice = f"; add --earlier to {'continue from there' if good else 'start over'}" if resumable else ""
+        raise InputError(f"{path}: is {state}; {instead}{advice}")

@@ -68,6 +68,8 @@ def train(
     if recipe is None:
         require(tunnel is not None, "tunnel", tunnel, "given when no recipe is")
         recipe = recipe_for(tunnel, model if isinstance(model, str) else _factory_name(model), preset)  # type: ignore[arg-type]
+        if factory is not None:
+            recipe = recipe.with_options(model_options={})  # a size in built-in terms means nothing to it
     recipe = apply_options(recipe, seeds, options)
     device = require_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if max_minutes is not None:
@@ -170,14 +172,15 @@ class Sitting:
                 begun = 0
             rungs, step = set(ladder_steps(recipe.steps, recipe.ladder)), begun
             while step < recipe.steps and not (halted := self._should_stop(stop)):
-                target = min(_next_event(step, recipe, rungs), step + (_GPU_CHUNK if engine.on_gpu else 1))
+                event = _next_event(step, recipe, rungs)
+                target = min(event, step + (_GPU_CHUNK if engine.on_gpu else 1))
                 tick = time.perf_counter()
                 engine.advance(target - step)
                 if engine.on_gpu:
                     torch.cuda.synchronize()
                 step_s += time.perf_counter() - tick
                 step = target
-                self._check_finite(networks, folder)
+                self._check_finite(networks, folder, step, weights=step == event)
                 if step % recipe.validate_every == 0 or step == recipe.steps:
                     self._report(networks, step, folder, len(networks) * recipe.batch * (step - begun) / step_s)
                 if folder is not None:
@@ -187,6 +190,7 @@ class Sitting:
         else:
             halted = step < recipe.steps
         if halted and folder is not None:
+            self._check_finite(networks, folder, step, weights=True)
             for network in networks:
                 folder.seed(network.seed).save_state(step, network.state())
         self._time(folder, seeds, begun, step, setup_s, time.perf_counter() - clock, step_s)
@@ -238,16 +242,20 @@ class Sitting:
             if step % self.recipe.checkpoint_every == 0 or step == self.recipe.steps:
                 place.save_state(step, network.state())
 
-    def _check_finite(self, networks: list[Network], folder: RunFolder | None) -> None:
+    def _check_finite(self, networks: list[Network], folder: RunFolder | None, step: int, weights: bool) -> None:
+        """Stop at a loss that is no number; and, before anything is kept, at weights that are none."""
         for network in networks:
             broken = int(network.broken_at)
+            what = f"the loss was not finite at step {broken}"
+            if broken < 0 and weights and not network.finite():
+                broken, what = step, f"the weights were not finite after step {step}"
             if broken >= 0:
                 good = folder.seed(network.seed).last_step() if folder is not None else None
                 saved = f"the last good checkpoint is step {good}" if good else "there is no checkpoint yet"
                 lr = self.recipe.optimiser.lr
                 raise InputError(
-                    f"seed {network.seed}: the loss was not finite at step {broken}; {saved}; try a lower "
-                    f"learning rate (lr is {lr:g}), a longer warm-up, or precision float32"
+                    f"seed {network.seed}: {what}; {saved}; try a lower learning rate (lr is {lr:g}), "
+                    "a longer warm-up, or precision float32"
                 )
 
     def _time(self, folder: RunFolder | None, seeds: tuple[int, ...], *spans: float) -> None:
@@ -268,10 +276,17 @@ def _next_event(step: int, recipe: Recipe, rungs: set[int]) -> int:
 
 def _require_same(folder: RunFolder, recipe: Recipe) -> None:
     """A folder goes on only with the recipe it was started with; the first difference is named."""
-    there, here = folder.recipe().to_dict(), recipe.to_dict()
+    there, here = _flat(folder.recipe()), _flat(recipe)
     for name in here:
         if there[name] != here[name]:
             raise InputError(
                 f"{folder.path}: holds a run with {name} = {there[name]!r}, not {here[name]!r}; "
                 "give the same options to continue it, or another folder"
             )
+
+
+def _flat(recipe: Recipe) -> dict[str, Any]:
+    """A recipe's options by the names under which `train` takes them."""
+    plain = recipe.to_dict()
+    parts = plain.pop("optimiser") | plain.pop("schedule")
+    return plain | {"optimiser": parts.pop("kind")} | parts

@@ -50,11 +50,13 @@ class Muon:
     def step(self, lr: float | Tensor) -> None:
         """One update from the `.grad` of each matrix."""
         for matrices, momentum in zip(self.groups, self.state, strict=True):
-            gradient = torch.stack([matrix.grad for matrix in matrices])  # type: ignore[arg-type]
+            # A weight that the loss does not reach has no gradient: it stays, but for the decay.
+            gradient = torch.stack([torch.zeros_like(m) if m.grad is None else m.grad for m in matrices])
             momentum.lerp_(gradient, 1.0 - self.momentum)
             ahead = gradient.lerp(momentum, self.momentum)
             direction = orthogonalise(ahead.to(self.dtype)).to(gradient.dtype)
             rows, columns = gradient.shape[-2:]
             scale = max(1.0, rows / columns) ** 0.5
-            torch._foreach_mul_(matrices, 1.0 - lr * self.weight_decay)
-            torch._foreach_sub_(matrices, list((direction * (lr * scale)).unbind(0)))
+            torch._foreach_mul_(matrices, 1.0 - lr * self.weight_decay)  # pyright: ignore[reportPrivateImportUsage]
+            updates = list((direction * (lr * scale)).unbind(0))
+            torch._foreach_sub_(matrices, updates)  # pyright: ignore[reportPrivateImportUsage]

@@ -29,7 +29,7 @@ class Network:
     """A seed of a recipe, somewhere in its training."""
 
     def __init__(self, recipe: Recipe, seed: int, device: str, factory: str | Factory | None = None) -> None:
-        self.recipe, self.seed, self.device = recipe, seed, torch.device(device)
+        self.recipe, self.seed, self.device, self.factory = recipe, seed, torch.device(device), factory
         built = models.build(factory or recipe.model, recipe.tunnel, seed=seed, quiet=True, **recipe.model_options)
         self.model: nn.Module = built.to(device)
         self.stepper = Stepper(self.model, recipe.optimiser)
@@ -80,7 +80,8 @@ class Network:
             share = self.rates.gather(0, self.step[None])[0]
             self.stepper.step(share if self.device.type == "cuda" else float(share))
             if self.average is not None:
-                torch._foreach_lerp_(self.average, self.parameters, 1.0 - self.recipe.optimiser.average)
+                weight = 1.0 - self.recipe.optimiser.average
+                torch._foreach_lerp_(self.average, self.parameters, weight)  # pyright: ignore[reportPrivateImportUsage]
             self.step += 1
 
     def take_loss_bits(self) -> float:
@@ -93,8 +94,9 @@ class Network:
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
         """KL and per-sequence entropy error in bits on the validation stream, of the weights that would be kept."""
-        recipe = self.recipe
+        recipe, modes = self.recipe, [(module, module.training) for module in self.model.modules()]
         self._swap_average()
+        self.model.eval()  # built-in models do not mind; one's own may drop out or keep running statistics
         try:
             kl, entropy, count = 0.0, 0.0, 0
             chunk = min(1024, recipe.validation_episodes)
@@ -107,6 +109,8 @@ class Network:
                 entropy += float((model_entropy_bits(log_q) - batch.entropy_bits).abs().sum())
                 count += batch.labels.numel()
         finally:
+            for module, training in modes:
+                module.training = training
             self._swap_average()
         return {"kl_bits": kl / count, "entropy_mae_bits": entropy / count}
 
@@ -114,6 +118,10 @@ class Network:
         """Exchange raw and averaged weights (nothing, where the recipe does not average); a second call undoes it."""
         for parameter, mean in zip(self.parameters, self.average or (), strict=bool(self.average)):
             parameter.data, mean.data = mean.data, parameter.data
+
+    def finite(self) -> bool:
+        """Is all of its state finite?  Waits for the device, so it is asked only before something is kept."""
+        return bool(torch.stack([value.isfinite().all() for value in self.state().values()]).all())
 
     # --- what is saved
     def weights(self) -> dict[str, Tensor]:

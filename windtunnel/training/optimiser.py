@@ -15,7 +15,7 @@ class Stepper:
 
     def __init__(self, network: nn.Module, options: Optimiser) -> None:
         self.options = options
-        self.parameters = [p for p in network.parameters() if p.requires_grad]
+        self.parameters: list[Tensor] = [p for p in network.parameters() if p.requires_grad]
         self.on_gpu = self.parameters[0].is_cuda
         matrices = matrices_of(network) if options.kind == "muon" else []
         taken = {id(matrix) for matrix in matrices}
@@ -77,7 +77,7 @@ def matrices_of(network: nn.Module) -> list[Tensor]:
             found.append(module.weight)
         elif isinstance(module, nn.LSTM):
             found += [p for label, p in module.named_parameters() if label.startswith("weight")]
-    return [matrix for matrix in found if matrix.requires_grad]
+    return list({id(matrix): matrix for matrix in found if matrix.requires_grad}.values())  # tied ones once
 
 
 def _decayed(network: nn.Module) -> list[Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
@@ -12,7 +14,7 @@ from windtunnel.tunnels.random import check_seed
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,12 @@ class Optimiser:
     def __post_init__(self) -> None:
         require_choice("optimiser", self.kind, ("adamw", "muon"))
         for name in ("lr", "muon_lr"):
-            require(_number(getattr(self, name)) and getattr(self, name) > 0, name, getattr(self, name), "above 0")
+            value = getattr(self, name)
+            require(_number(value) and value > 0, name, value, "a finite number above 0")
         for name in ("weight_decay", "clip"):
-            require(_number(getattr(self, name)) and getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+            value = getattr(self, name)
+            require(_number(value) and value >= 0, name, value, "a finite number of at least 0")
+        require(isinstance(self.betas, list | tuple), "betas", self.betas, "two numbers in [0, 1)")
         object.__setattr__(self, "betas", tuple(self.betas))
         ok = len(self.betas) == 2 and all(_number(b) and 0 <= b < 1 for b in self.betas)
         require(ok, "betas", self.betas, "two numbers in [0, 1)")
@@ -107,17 +112,23 @@ class Recipe:
 
     def __post_init__(self) -> None:
         require(isinstance(self.tunnel, Tunnel), "tunnel", self.tunnel, "a tunnel, e.g. windtunnel.tunnels.HMM()")
+        require(isinstance(self.model, str), "model", self.model, "the name of an architecture")
+        require(isinstance(self.optimiser, Optimiser), "optimiser", self.optimiser, "a windtunnel.training.Optimiser")
+        require(isinstance(self.schedule, Schedule), "schedule", self.schedule, "a windtunnel.training.Schedule")
+        object.__setattr__(self, "model_options", _plain(self.model_options))
         require_choice("supervision", self.supervision, ("labels", "posterior"))
         require_choice("precision", self.precision, ("float32", "bfloat16"))
         for option in ("batch", "steps", "validate_every", "validation_episodes", "checkpoint_every"):
             require_int(option, getattr(self, option), 1)
         require_int("ladder", self.ladder, 0)
+        require(isinstance(self.seeds, list | tuple), "seeds", self.seeds, "a tuple of different numbers")
         object.__setattr__(self, "seeds", tuple(self.seeds))
+        for seed in self.seeds:
+            check_seed(seed, "seeds")
         require(
             len(self.seeds) > 0 and len(set(self.seeds)) == len(self.seeds), "seeds", self.seeds, "different numbers"
         )
-        for seed in self.seeds:
-            check_seed(seed, "seeds")
+        require(isinstance(self.name, str), "name", self.name, "a string")
 
     def with_options(self, **options: Any) -> Self:
         """The same recipe with some options changed; each goes to the part that owns it."""
@@ -147,9 +158,9 @@ class Recipe:
         return plain
 
     @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Self:
+    def from_dict(cls, plain: Any) -> Self:
         """The recipe that `to_dict` described."""
-        values = dict(plain)
+        values = dict(plain) if isinstance(plain, dict) else {}
         for name in values:
             require_choice("recipe option", name, _names(cls))
         try:
@@ -157,8 +168,20 @@ class Recipe:
             values["optimiser"] = Optimiser(**values["optimiser"])
             values["schedule"] = Schedule(**values["schedule"])
             return cls(**values)
-        except (KeyError, TypeError) as error:
+        except InputError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"recipe: must have the fields of windtunnel.training.Recipe ({error})") from None
+
+
+def _plain(options: object) -> dict[str, Any]:
+    """A copy as JSON would give it back, so that a recipe read from a folder equals the one that was written."""
+    try:
+        plain = json.loads(json.dumps(options))
+    except (TypeError, ValueError):
+        plain = None
+    require(isinstance(plain, dict), "model_options", options, "names with numbers, strings or lists of them")
+    return plain
 
 
 def _names(cls: type) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from windtunnel import models
+from windtunnel.environment import require_device
 from windtunnel.errors import InputError
 from windtunnel.models.registry import Factory
 from windtunnel.training.folder import RunFolder
@@ -59,6 +60,8 @@ class Run:
     def model(self, seed: int, step: int | None = None) -> nn.Module:
         """The network of one seed, as it was at a step of the ladder (default: the last)."""
         if self._weights is not None and step is None:
+            if seed not in self._weights:
+                raise InputError(f"run: seed {seed} has no weights yet")
             weights = self._weights[seed]
         else:
             rungs = self.folder.seed(seed).ladder()
@@ -81,12 +84,18 @@ class Run:
     def metrics(self, seed: int | None = None) -> list[dict[str, Any]]:
         """Training history of a seed (default: the first): records with step, loss_bits, kl_bits, entropy_mae_bits."""
         seed = self.recipe.seeds[0] if seed is None else seed
-        return self._history[seed] if self.path is None else self.folder.seed(seed).metrics()
+        return self._history.get(seed, []) if self.path is None else self.folder.seed(seed).metrics()
 
     @property
     def steps(self) -> int:
-        """Steps that every seed has behind it."""
-        return min((self.metrics(seed)[-1]["step"] if self.metrics(seed) else 0) for seed in self.recipe.seeds)
+        """Steps that every seed has behind it; on disk: that it could go on from, weights and all."""
+        return min(self._steps_of(seed) for seed in self.recipe.seeds)
+
+    def _steps_of(self, seed: int) -> int:
+        if self.path is not None:
+            return self.folder.seed(seed).last_step() or 0
+        records = self.metrics(seed)
+        return records[-1]["step"] if records else 0
 
     @property
     def finished(self) -> bool:
@@ -106,4 +115,4 @@ def load(path: str | Path, *, step: int | None = None, device: str = "cpu", mode
     model  for a run of one's own architecture that is not registered: the function that builds it
     """
     folder = RunFolder(path)
-    return Run(folder.recipe(), path=folder.path, device=device, step=step, factory=model)
+    return Run(folder.recipe(), path=folder.path, device=require_device(device), step=step, factory=model)

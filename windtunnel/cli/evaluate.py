@@ -1,0 +1,172 @@
+"""`windtunnel evaluate RUN`: the full fidelity table of a run, beside the baselines of its tunnel."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+import tyro
+
+from windtunnel import models, tunnels
+from windtunnel.cli import show
+from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.recipe import Int
+from windtunnel.cli.scores import plain_scores, print_scores
+from windtunnel.cli.tunnel import describe
+from windtunnel.environment import require_device
+from windtunnel.errors import require_int
+from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_all
+from windtunnel.training import Run, load
+from windtunnel.tunnels import HMM
+
+_METRICS = {
+    "kl_bits": "KL (exact ‖ run), bits",
+    "entropy_mae_bits": "entropy error per sequence, bits",
+    "curve_mae_bits": "entropy error of the averaged curve, bits",
+    "tv": "total variation",
+    "excess_log_loss_bits": "excess log-loss, bits",
+    "accuracy": "accuracy",
+}
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """How far a run is from the exact belief, in bits, beside the baselines of its tunnel on the same episodes."""
+
+    length: Int = None
+    """Score on sequences of this length; beyond the trained one, the extra positions are also scored alone."""
+    episodes: int = 4096
+    """Episodes to score on."""
+    seed: int = 1
+    """Seed of the random stream."""
+    stream: Literal["train", "validation", "test"] = "test"
+    """Which stream of that seed."""
+    step: Int = None
+    """Take the weights of this step of the ladder; the last ones if not given."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    """Where to compute; a GPU if there is one."""
+    json: bool = False
+    """Print one JSON document instead of tables; infinity is the string "inf"."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The run and the baselines on some readouts of the same episodes; `window` only for an HMM."""
+
+    run: Score
+    baselines: dict[str, Score]
+    window: float | None
+
+
+def run(words: list[str]) -> None:
+    """Load, score, print."""
+    folder, options = parse_folder(Evaluate, "evaluate", words, "RUN")
+    require_int("--episodes", options.episodes, 1)
+    device = require_device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    subject = load(folder, step=options.step, device=device)
+    tunnel = subject.tunnel if options.length is None else subject.tunnel.with_length(options.length)
+    trained = subject.tunnel.readouts
+
+    def score(positions: slice | None) -> Result:
+        everyone = {"": subject.models, **baselines(tunnel)}  # no baseline has the empty name
+        drawn = {"episodes": options.episodes, "seed": options.seed, "stream": options.stream, "device": device}
+        scores = evaluate_all(everyone, tunnel, positions=positions, **drawn)
+        own = scores.pop("")
+        return Result(own, scores, equivalent_window(own) if isinstance(tunnel, HMM) else None)
+
+    everywhere = score(None)
+    beyond = score(slice(trained, None)) if tunnel.readouts > trained else None
+    if options.json:
+        _print_json(subject, everywhere, beyond, options.step)
+        return
+    _print_heading(subject, everywhere.run, options.step)
+    _print_result(subject, everywhere)
+    if beyond is not None:
+        first, last = trained + 1, tunnel.readouts
+        show.print_text(f"\nbeyond the trained length: readouts {first} to {last} alone", "bold")
+        _print_result(subject, beyond)
+
+
+def _print_heading(subject: Run, score: Score, step: int | None) -> None:
+    recipe = subject.recipe
+    seeds = f"{len(recipe.seeds)} seed{'s' * (len(recipe.seeds) != 1)}"
+    steps = ", ".join(map(str, _weights_steps(subject, step)))
+    size = f"{models.describe(subject.models[0]).params:,} parameters"
+    show.print_text(
+        f"{subject.path}: {recipe.model}, {size}, {seeds}, weights of step {steps} of {recipe.steps}", "bold"
+    )
+    show.print_text(describe(score.tunnel))
+    show.print_text(show.drawn_from(score.episodes, score.seed, score.stream))
+
+
+def _print_result(subject: Run, result: Result) -> None:
+    score = result.run
+    aside = {
+        "entropy_mae_bits": f"constant entropy scores {show.number(score.entropy_yardstick_bits)}",
+        "curve_mae_bits": f"sampling alone gives {show.number(score.curve_mae_bits.floor or 0.0)}",
+        "accuracy": f"the exact belief has {show.number(score.exact_accuracy)}",
+    }
+    rows = []
+    for name, title in _METRICS.items():
+        value = getattr(score, name)
+        rows.append([title, show.number(value.mean), show.interval(value), aside.get(name, "")])
+    rows.append(["calibration error", show.number(score.calibration.expected_error), "", ""])
+    show.print_table("", ["run", "mean", f"95% interval over {score.kl_bits.over}", ""], rows, "lrrl")
+    by_seed = zip(subject.recipe.seeds, score.kl_bits.per_seed, strict=True)
+    show.print_text("KL by seed: " + ", ".join(f"{seed}: {show.number(kl)}" for seed, kl in by_seed))
+    show.print_text("KL by position: " + _by_position(score.kl_bits.per_position))
+    if result.window is not None:
+        show.print_text(_window(result.window))
+    print_scores({"this run": score, **result.baselines}, "predictor")
+
+
+def _by_position(kl: np.ndarray) -> str:
+    """A sparkline over the scored readouts, and its ends in numbers."""
+    scored = np.flatnonzero(~np.isnan(kl))
+    low, high = scored[kl[scored].argmin()], scored[kl[scored].argmax()]
+    least, most = (f"{show.number(float(kl[at]))} at readout {at + 1}" for at in (low, high))
+    return f"{show.sparkline(kl[scored])}  least {least}, most {most}"
+
+
+def _window(length: float) -> str:
+    if math.isinf(length):
+        return "equivalent window: closer to the exact belief than the longest window tried"
+    return f"equivalent window: {length:.2f} (the exact filter that sees only so many observations is equally far off)"
+
+
+def _weights_steps(subject: Run, step: int | None) -> list[int]:
+    """Which step the weights are of; several where seeds stand at different steps."""
+    if step is not None:
+        return [step]
+    return sorted({subject.ladder(seed)[-1] for seed in subject.recipe.seeds})
+
+
+def _print_json(subject: Run, everywhere: Result, beyond: Result | None, step: int | None) -> None:
+    score = everywhere.run
+    told = {
+        "run": str(subject.path),
+        "recipe": subject.recipe.to_dict(),
+        "parameters": models.describe(subject.models[0]).params,
+        "weights_of_step": _weights_steps(subject, step),
+        "tunnel": tunnels.to_dict(score.tunnel),
+        "episodes": score.episodes,
+        "seed": score.seed,
+        "stream": score.stream,
+        **_plain(everywhere),
+    }
+    show.print_json(told | {"beyond": None if beyond is None else _plain(beyond)})
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    score, window = result.run, result.window
+    return {
+        "readouts": list(range(score.tunnel.readouts)) if score.positions is None else list(score.positions),
+        "exact_accuracy": score.exact_accuracy,
+        "entropy_yardstick_bits": score.entropy_yardstick_bits,
+        "score": plain_scores({"": score})[""],
+        "equivalent_window": "inf" if window is not None and math.isinf(window) else window,
+        "baselines": plain_scores(result.baselines),
+    }

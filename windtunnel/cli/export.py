@@ -1,0 +1,81 @@
+"""`windtunnel export DIR`: the training history of all runs below a folder as one tidy table."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from windtunnel.cli import show
+from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.progress import say
+from windtunnel.cli.runs import DAMAGE, run_folders
+from windtunnel.cli.tunnel import brief
+from windtunnel.errors import InputError
+from windtunnel.training import Run, load
+from windtunnel.training.files import write_bytes
+
+COLUMNS: tuple[str, ...] = ("run", "tunnel", "model", "seed", "step", "loss_bits", "kl_bits", "entropy_mae_bits")
+
+
+@dataclass(frozen=True)
+class Export:
+    """The training history of all runs below a folder, one row per run, seed and validated step."""
+
+    format: Literal["parquet", "csv"] = "parquet"
+    """Kind of file."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """File to write, replaced as a whole if it is there; metrics.parquet or metrics.csv in DIR if not given."""
+
+
+def run(words: list[str]) -> None:
+    """Gather, write, say what was written."""
+    folder, options = parse_folder(Export, "export", words, "DIR")
+    rows, runs = [], 0
+    for path in run_folders(folder):
+        try:
+            rows += _rows(load(path))
+            runs += 1
+        except DAMAGE as error:
+            say(f"left out {path}: {' '.join(str(error).split())}")
+    content = _parquet(rows) if options.format == "parquet" else _csv(rows)
+    out = options.out or folder / f"metrics.{options.format}"
+    write_bytes(out, content)
+    show.print_text(f"{len(rows)} rows of {runs} run{'s' * (runs != 1)} written to {out}")
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    same = {"run": str(run.path), "tunnel": brief(run.tunnel), "model": run.recipe.model}
+    measured = COLUMNS[4:]
+    return [
+        {**same, "seed": seed, **{name: record[name] for name in measured}}
+        for seed in run.recipe.seeds
+        for record in run.metrics(seed)
+    ]
+
+
+def _csv(rows: list[dict[str, Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _parquet(rows: list[dict[str, Any]]) -> bytes:
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise InputError(
+            "--format = 'parquet': needs pyarrow (pip install 'windtunnel[export]'); must be csv without it"
+        ) from None
+    kinds = [pyarrow.string()] * 3 + [pyarrow.int64()] * 2 + [pyarrow.float64()] * 3
+    schema = pyarrow.schema(list(zip(COLUMNS, kinds, strict=True)))
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), buffer)
+    return buffer.getvalue()

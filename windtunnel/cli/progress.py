@@ -1,0 +1,114 @@
+"""Training as it happens, on the error stream: bars while a terminal is watching, else one line per validation.
+
+Both are trackers (`windtunnel.training.Tracker`): training tells them what it tells TensorBoard.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.cli import show
+from windtunnel.training import Recipe, Tracker
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def say(line: str) -> None:
+    """One line for the user, apart from the results on standard output."""
+    print(f"windtunnel: {line}", file=sys.stderr, flush=True)
+
+
+def watch(heading: str) -> Tracker:
+    """Bars or lines, whichever fits who is reading; `heading` comes first."""
+    return Bars(heading) if sys.stderr.isatty() else Lines(heading)
+
+
+class Lines:
+    """One line per validation."""
+
+    def __init__(self, heading: str) -> None:
+        self.heading = heading
+
+    def start(self, recipe: Recipe, folder: str | None) -> None:
+        say(self.heading)
+        self.steps = recipe.steps
+
+    def log(self, seed: int, record: dict[str, Any]) -> None:
+        parts = [f"seed {seed}", f"step {record['step']}/{self.steps}"]
+        if "loss_bits" in record:
+            parts.append(f"loss {show.number(record['loss_bits'])} bits")
+        parts.append(f"KL {show.number(record['kl_bits'])} bits")
+        parts.append(f"entropy error {show.number(record['entropy_mae_bits'])} bits")
+        if "sequences_per_s" in record:
+            parts.append(f"{record['sequences_per_s']:,.0f} sequences/s")
+        print("  ".join(parts), file=sys.stderr, flush=True)
+
+    def finish(self) -> None:
+        pass
+
+
+class Bars:
+    """A bar per seed: step, KL, sequences/s, time gone and time left."""
+
+    def __init__(self, heading: str, console: Console | None = None) -> None:
+        self.heading, self.console = heading, console
+
+    def start(self, recipe: Recipe, folder: str | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        say(self.heading)
+        told = (MofNCompleteColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), *told, TextColumn("{task.fields[left]}"))
+        self.bars = Progress(*columns, console=self.console or Console(stderr=True))
+        self.tasks = {
+            seed: self.bars.add_task(f"seed {seed}", start=False, total=recipe.steps, told="waiting", left="")
+            for seed in recipe.seeds
+        }
+        self.steps = recipe.steps
+        self.first: dict[int, tuple[float, int]] = {}  # seed -> when it was first heard of, and at which step
+        self.bars.start()
+
+    def log(self, seed: int, record: dict[str, Any]) -> None:
+        step, task = record["step"], self.tasks[seed]
+        if seed not in self.first:
+            self.first[seed] = time.monotonic(), step
+            self.bars.start_task(task)
+        told = f"KL {show.number(record['kl_bits'])} bits"
+        if "sequences_per_s" in record:
+            told += f"  {record['sequences_per_s']:,.0f} sequences/s"
+        self.bars.update(task, completed=step, told=told, left=self._left(seed, step))
+        if step == self.steps:
+            self.bars.stop_task(task)
+
+    def finish(self) -> None:
+        self.bars.stop()
+
+    def _left(self, seed: int, step: int) -> str:
+        begun, first = self.first[seed]
+        if step == first or step == self.steps:
+            return ""
+        seconds = round((self.steps - step) * (time.monotonic() - begun) / (step - first))
+        return f"{seconds // 60}:{seconds % 60:02d} left"
+
+
+class Several:
+    """Some trackers as one."""
+
+    def __init__(self, *trackers: Tracker) -> None:
+        self.trackers = trackers
+
+    def start(self, recipe: Recipe, folder: str | None) -> None:
+        for tracker in self.trackers:
+            tracker.start(recipe, folder)
+
+    def log(self, seed: int, record: dict[str, Any]) -> None:
+        for tracker in self.trackers:
+            tracker.log(seed, record)
+
+    def finish(self) -> None:
+        for tracker in self.trackers:
+            tracker.finish()

@@ -1,0 +1,117 @@
+"""The flags of a recipe.  What is not given is left to the committed recipe for the tunnel and the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+import tyro
+
+from windtunnel.errors import InputError
+from windtunnel.training import Recipe, recipe_for
+from windtunnel.training.loop import apply_options
+from windtunnel.tunnels import Tunnel
+
+
+def _arg(metavar: str) -> Any:
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")  # no "(default: None)": the recipe has the default
+
+
+Int = Annotated[int | None, _arg("INT")]
+Float = Annotated[float | None, _arg("FLOAT")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeFlags:
+    """Every part of a recipe; the library checks the values."""
+
+    preset: Annotated[str | None, _arg("{standard,quick}")] = None
+    """Recipe to start from: `quick` is small and short, for a look on a CPU."""
+    steps: Int = None
+    """Training steps."""
+    seeds: Int = None
+    """How many networks: seeds 0, 1, …"""
+    batch: Int = None
+    """Episodes per step, always fresh."""
+    supervision: Annotated[str | None, _arg("{labels,posterior}")] = None
+    """What the loss compares with: the sampled truth, or the exact belief itself."""
+    precision: Annotated[str | None, _arg("{float32,bfloat16}")] = None
+    """Arithmetic of the forward and backward pass."""
+    optimiser: Annotated[str | None, _arg("{adamw,muon}")] = None
+    """What moves the weight matrices; AdamW moves the rest."""
+    lr: Float = None
+    """Peak learning rate of AdamW."""
+    muon_lr: Float = None
+    """Peak learning rate of Muon."""
+    betas: Annotated[tuple[float, float] | None, _arg("FLOAT FLOAT")] = None
+    """AdamW's decay of gradient mean and square."""
+    momentum: Float = None
+    """Muon's momentum."""
+    weight_decay: Float = None
+    """Decoupled, on weight matrices only."""
+    clip: Float = None
+    """Gradient norm is clipped here; 0 for no clipping."""
+    average: Float = None
+    """Decay per step of a moving average of the weights, which is then what is kept; 0 for none."""
+    warmup: Int = None
+    """Steps of linear warm-up."""
+    decay: Annotated[str | None, _arg("{cosine,linear,none}")] = None
+    """How the learning rate falls."""
+    decay_share: Float = None
+    """Share of all steps, at the end, over which it falls."""
+    floor: Float = None
+    """Share of the peak that it falls to."""
+    validate_every: Int = None
+    """Steps between scores on the validation stream."""
+    validation_episodes: Int = None
+    """Episodes of such a score."""
+    checkpoint_every: Int = None
+    """Steps between resumable checkpoints."""
+    ladder: Int = None
+    """Log-spaced weight snapshots to keep; 0 for the last one only."""
+    name: Annotated[str | None, _arg("STR")] = None
+    """What to call it in tables."""
+    params: Int = None
+    """Size of the model in parameters."""
+    depth: Int = None
+    """Its number of blocks."""
+    width: Int = None
+    """Width of its residual stream."""
+    heads: Int = None
+    """Attention heads."""
+    max_length: Int = None
+    """Longest input it must take, where positions are learned."""
+    option: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
+    """Any other option of the model: positions=rope, style=stacked, context=position, state=32 …"""
+
+
+def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags) -> Recipe:
+    """The committed recipe of the pair, or that of the preset, with the flags that were given."""
+    apart = ("preset", "seeds", "option")
+    typed = {f.name: getattr(flags, f.name) for f in fields(RecipeFlags) if f.name not in apart}
+    options = {name: value for name, value in typed.items() if value is not None}
+    for word in flags.option:
+        name, value = _option(word)
+        if name in options:
+            raise InputError(f"--option {word}: must be given once, {name} is set already")
+        options[name] = value
+    return apply_options(recipe_for(tunnel, model, flags.preset), flags.seeds, options)
+
+
+def _option(word: str) -> tuple[str, int | float | str]:
+    """`state=32` as a name and a number; what is no number stays a word."""
+    name, equals, text = word.partition("=")
+    name = name.strip().replace("-", "_")
+    if not (name and equals and text):
+        raise InputError(f"--option = {word!r}: must be NAME=VALUE, e.g. positions=rope")
+    own = {f.name for f in fields(RecipeFlags)} - {"preset"}  # a model has presets of its own, as in preset=paper-hmm
+    if name in own:
+        raise InputError(
+            f"--option = {word!r}: must be an option of the model; {name} is given as --{name.replace('_', '-')}"
+        )
+    for kind in (int, float):
+        try:
+            return name, kind(text)
+        except ValueError:
+            continue
+    return name, text

@@ -1,0 +1,105 @@
+"""`windtunnel runs DIR`: a table of all runs below a folder, with their distance from Bayes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from windtunnel import models, tunnels
+from windtunnel.cli import show
+from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.tunnel import brief
+from windtunnel.errors import InputError
+from windtunnel.training import Run, load
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All runs below a folder: where each stands, and its last validation KL in bits (mean over seeds)."""
+
+    json: bool = False
+    """Print one JSON document instead of a table."""
+
+
+def run(words: list[str]) -> None:
+    """Find, read, print."""
+    folder, options = parse_folder(Runs, "runs", words, "DIR")
+    found = [_record(path) for path in run_folders(folder)]
+    if options.json:
+        show.print_json({"runs": found})
+    elif not found:
+        show.print_text(f"no runs below {folder}")
+    else:
+        columns = ["run", "tunnel", "model", "parameters", "steps", "seeds", "KL bits", "seconds", "state"]
+        show.print_table("", columns, map(_row, found), "lllrrrrrl")
+
+
+def run_folders(folder: Path) -> Iterator[Path]:
+    """Every run folder at or below a folder, in the order of their names."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: must be a folder that exists")
+    for file in sorted(folder.rglob("recipe.json")):
+        yield file.parent
+
+
+# What reading a run folder raises when its files hold something else than they should.
+DAMAGE = (InputError, LookupError, TypeError, ValueError, AttributeError, OSError)
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """Where a run stands; for a damaged one, what is wrong."""
+    try:
+        return _read(load(path))
+    except DAMAGE as error:
+        return {"run": str(path), "state": "damaged", "why": " ".join(f"{error or type(error).__name__}".split())}
+
+
+def _read(run: Run) -> dict[str, Any]:
+    recipe = run.recipe
+    last = [records[-1]["kl_bits"] for seed in recipe.seeds if (records := run.metrics(seed))]
+    for seed in recipe.seeds:
+        run.ladder(seed)  # a damaged list of checkpoints should show
+    return {
+        "run": str(run.path),
+        "tunnel": tunnels.to_dict(recipe.tunnel),
+        "told": brief(recipe.tunnel),
+        "model": recipe.model,
+        "name": recipe.name,
+        "parameters": _parameters(run),
+        "steps": run.steps,
+        "of": recipe.steps,
+        "seeds": list(recipe.seeds),
+        "kl_bits": sum(last) / len(last) if last else None,
+        "seconds": run.seconds()["train"],
+        "state": "finished" if run.finished else "unfinished",
+    }
+
+
+def _parameters(run: Run) -> int | None:
+    """From the model's shape alone, without its weights; None for an architecture that is not built in."""
+    spec = run.folder.spec()
+    if spec is None:
+        return None
+    with torch.device("meta"):
+        return models.describe(models.from_spec(spec)).params
+
+
+def _row(record: dict[str, Any]) -> list[str]:
+    if record["state"] == "damaged":
+        return [record["run"], *[""] * 7, f"damaged: {record['why']}"]
+    parameters, kl = record["parameters"], record["kl_bits"]
+    return [
+        record["run"],
+        record["told"],
+        record["model"],
+        "" if parameters is None else f"{parameters:,}",
+        f"{record['steps']}/{record['of']}",
+        str(len(record["seeds"])),
+        "" if kl is None else show.number(kl),
+        f"{record['seconds']:.1f}",
+        record["state"],
+    ]

@@ -1,0 +1,105 @@
+"""`windtunnel train TUNNEL MODEL --out DIR`: from a recipe to a run folder; the same command again continues it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from windtunnel import models, tunnels
+from windtunnel.cli import show
+from windtunnel.cli.parse import leading
+from windtunnel.cli.progress import Several, say, watch
+from windtunnel.cli.recipe import Float, RecipeFlags, recipe_from
+from windtunnel.cli.tunnel import describe, parse_tunnel
+from windtunnel.errors import require_choice
+from windtunnel.training import Run, train
+from windtunnel.training.trackers import open_tracker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train(RecipeFlags):
+    """Train a model on a tunnel.  The same command again continues an unfinished run; a finished one is left alone."""
+
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """Folder of the run."""
+    max_minutes: Float = None
+    """Stop after that long, with everything saved; the same command goes on from there."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    """Where to train; a GPU if there is one."""
+    tracker: Literal["none", "tensorboard", "trackio", "wandb"] = "none"
+    """Where else to log; each is an extra of the same name."""
+    earlier: bool = False
+    """If the last checkpoint is damaged, go on from the intact one before it."""
+    json: bool = False
+    """Print one JSON document at the end instead of a table."""
+
+
+def run(words: list[str]) -> None:
+    """Train, then say where the run stands and what to type next."""
+    model, words = _split(words)
+    tunnel, options = parse_tunnel(Train, "train", words, then="MODEL")
+    recipe = recipe_from(tunnel, model, options)
+    network = models.build(model, tunnel, quiet=True, **recipe.model_options)  # a bad option is told before any folder
+    size = models.describe(network)
+    trained = train(
+        recipe=recipe,
+        out=options.out,
+        device=options.device,
+        tracker=Several(open_tracker(options.tracker), watch(str(size))),
+        max_minutes=options.max_minutes,
+        earlier=options.earlier,
+        say=say,
+    )
+    if options.json:
+        show.print_json(_record(trained, size.params))
+    else:
+        _print_table(trained)
+
+
+def _split(words: list[str]) -> tuple[str, list[str]]:
+    """The model, and the words without it; words that do not begin with a tunnel are left for the tunnel's parser."""
+    if not words or words[0] not in tunnels.names() or words[1:2] in (["-h"], ["--help"]):
+        return "", words
+    must = f"the second word must be a model, one of {', '.join(models.names())}"
+    model, rest = leading(f"train {words[0]}", words[1:], must)
+    require_choice("model", model, models.names())
+    return model, [words[0], *rest]
+
+
+def _record(trained: Run, parameters: int) -> dict[str, Any]:
+    return {
+        "run": str(trained.path),
+        "recipe": trained.recipe.to_dict(),
+        "parameters": parameters,
+        "finished": trained.finished,
+        "steps": trained.steps,
+        "seconds": trained.seconds(),
+        "seeds": [_last(trained, seed) for seed in trained.recipe.seeds],
+    }
+
+
+def _last(trained: Run, seed: int) -> dict[str, Any]:
+    """Where a seed stands: its last validation, and its seconds in the loop over all sittings."""
+    records = trained.metrics(seed)
+    seconds = sum(record["train_s"] for record in trained.folder.timings() if seed in record["seeds"])
+    return {"seed": seed, **(records[-1] if records else {"step": 0}), "seconds": seconds}
+
+
+def _print_table(trained: Run) -> None:
+    recipe = trained.recipe
+    rows = []
+    for seed in recipe.seeds:
+        last = _last(trained, seed)
+        scores = [show.number(last[name]) if name in last else "" for name in ("kl_bits", "entropy_mae_bits")]
+        rows.append([str(seed), f"{last['step']}/{recipe.steps}", *scores, f"{last['seconds']:.1f}"])
+    show.print_text(f"{recipe.model} on {describe(recipe.tunnel)}", "bold")
+    show.print_table("", ["seed", "step", "KL bits", "entropy error bits", "seconds"], rows, "rrrrr")
+    place = shlex.quote(str(trained.path))
+    if trained.finished:
+        show.print_text(f"validation scores; for the test set: windtunnel evaluate {place}")
+    else:
+        show.print_text(f"unfinished: the same command goes on from here; all runs: windtunnel runs {place}")
