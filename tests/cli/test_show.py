@@ -16,6 +16,12 @@ def test_bars_known_answers():
     assert show.bars([1.0000000001]) == "█"
 
 
+def test_sparkline_known_answers():
+    assert show.sparkline(range(8)) == show.LEVELS
+    assert show.sparkline([0.0, 0.0]) == "▁▁" and show.sparkline([]) == ""
+    assert show.sparkline([math.nan, 1e-9, math.inf]) == " ██"
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [

@@ -37,14 +37,16 @@ def delta_arguments(length, *, dtype, device, n=2, heads=2, width=5, repeat_keys
     return [a.to(device, dtype).detach().requires_grad_() for a in (q, k, v, beta, log_decay)]
 
 
+def results(form, arguments):
+    """Output of a form, and the gradients of a fixed weighting of it."""
+    out = form(*arguments)
+    weights = torch.linspace(-1.0, 1.0, out.numel(), device=out.device, dtype=out.dtype).view(out.shape)
+    return [out.detach(), *torch.autograd.grad((out * weights).sum(), arguments)]
+
+
 def assert_forms_agree(plain, fast, arguments, tolerance):
     """Outputs and all gradients, relative to the norm of the plain form's."""
-    results = []
-    for form in (plain, fast):
-        out = form(*arguments)
-        weights = torch.linspace(-1.0, 1.0, out.numel(), device=out.device, dtype=out.dtype).view(out.shape)
-        results.append([out.detach(), *torch.autograd.grad((out * weights).sum(), arguments)])
-    for index, (a, b) in enumerate(zip(*results)):
+    for index, (a, b) in enumerate(zip(results(plain, arguments), results(fast, arguments))):
         assert a.isfinite().all() and b.isfinite().all()
         assert float((a - b).norm()) <= tolerance * float(a.norm()), index
 
@@ -61,9 +63,14 @@ def test_scan_forms_agree(length, dtype, tolerance, device):
 @pytest.mark.parametrize("channels", [3, 64, 130])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_fused_scan_agrees_with_the_loop(length, channels):
-    """The Triton kernel against its plain twin, over odd sizes."""
-    arguments = scan_arguments(length, dtype=torch.float32, device="cuda", channels=channels, states=5)
-    assert_forms_agree(selective_scan_sequential, FORMS["triton"], arguments, 1e-6)
+    """The Triton kernel in float32 against its plain twin in float64, over odd sizes."""
+    plain, fast = (
+        scan_arguments(length, dtype=dtype, device="cuda", channels=channels, states=5)
+        for dtype in (torch.float64, torch.float32)
+    )
+    wanted, found = results(selective_scan_sequential, plain), results(FORMS["triton"], fast)
+    for index, (a, b) in enumerate(zip(wanted, found)):
+        assert float((a - b).norm()) <= 1e-6 * float(a.norm()), index
 
 
 @every_device

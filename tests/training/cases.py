@@ -54,10 +54,15 @@ def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a run that must depend on its recipe alone, by name; stray files show."""
+    """Every file of a run that must depend on its recipe alone, by name; strays show.
+
+    Left out: what has a clock or a machine in it, and states no longer listed (a kill just before their removal).
+    """
     apart = {"lock", "environment.json", "timings.jsonl"}
+    listed = {path for place in folder.glob("seed-*") for path in states(folder, int(place.name[5:]))}
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in apart]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    kept = [path for path in files if path in listed or not path.match("resume-*.safetensors")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
 
 
 def spoil(path: Path, how: str) -> None:

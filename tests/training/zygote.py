@@ -10,6 +10,7 @@ A fault kills with SIGKILL inside the child, at the n-th event of its kind (coun
     synced    a temporary file is complete, not yet renamed
     renamed   the rename has happened, nothing after it
     unlink    just before a file is removed
+Other faults: ("SIGTERM", n) or ("SIGINT", n) sends that signal to the child itself during its n-th step.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def _arm(kind: str | None, at: float) -> dict[str, int]:
         unlink(*arguments, **options)
 
     def tearing_open(path: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-        file = builtins.open(path, mode, *arguments, **options)
+        file = builtins.open(path, mode, *arguments, **options)  # noqa: SIM115
         if Path(path).name == "lock" or mode.startswith("r"):
             return file
         write = file.write
@@ -108,18 +109,22 @@ def _child(task: dict[str, Any], pipe: int) -> None:
 
     kind, at = task["fault"] or (None, 0)
     counts, said = _arm(kind, at), []
-    if kind == "time":  # the clock starts with the first step, wherever this sitting begins
-        advance = Network.advance
+    advance, taken = Network.advance, 0
 
-        def first_advance(network: Network) -> None:
-            Network.advance = advance
+    def watched_advance(network: Network) -> None:
+        nonlocal taken
+        taken += 1
+        if kind == "time" and taken == 1:  # the clock starts with the first step, wherever this sitting begins
             os.write(pipe, b"\n")
-            advance(network)
+        if kind is not None and kind.startswith("SIG") and taken == at:
+            os.kill(os.getpid(), signal.Signals[kind])
+        advance(network)
 
-        Network.advance = first_advance
+    Network.advance = watched_advance
     error = None
     try:
-        train(recipe=Recipe.from_dict(task["recipe"]), out=task["out"], device="cpu", say=said.append, **task["options"])
+        recipe = Recipe.from_dict(task["recipe"])
+        train(recipe=recipe, out=task["out"], device="cpu", say=said.append, **task["options"])
     except BaseException as problem:
         error = f"{type(problem).__name__}: {problem}"
     os.write(pipe, json.dumps({"killed": False, "error": error, "said": said, "counts": counts}).encode())
@@ -136,11 +141,12 @@ def _fork(task: dict[str, Any]) -> dict[str, Any]:
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as results:
+        first = b""
         if task["fault"] and task["fault"][0] == "time":
-            results.readline()
+            first = results.readline()  # empty line at the first step; or the whole reply, if there was no step to take
             time.sleep(task["fault"][1])
             os.kill(child, signal.SIGKILL)  # a child that has just ended is still ours to wait for: no other is hit
-        text = results.read()
+        text = first + results.read()
     _, status = os.waitpid(child, 0)
     return {"killed": True} if os.WIFSIGNALED(status) else json.loads(text)
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from windtunnel import tunnels
 from windtunnel.cli import show
-from windtunnel.cli.scores import plain_scores, print_scores
+from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.errors import require_int
 from windtunnel.fidelity import Score, baselines, evaluate_all
@@ -44,6 +44,7 @@ def _print_table(tunnel: Tunnel, options: Baselines, scores: dict[str, Score]) -
     show.print_text(describe(tunnel), "bold")
     show.print_text(show.drawn_from(options.episodes, options.seed, options.stream))
     print_scores(scores, "baseline")
+    print_legend("baseline")
 
 
 def _print_json(tunnel: Tunnel, options: Baselines, scores: dict[str, Score]) -> None:

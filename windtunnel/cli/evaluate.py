@@ -14,7 +14,7 @@ from windtunnel import models, tunnels
 from windtunnel.cli import show
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.recipe import Int
-from windtunnel.cli.scores import plain_scores, print_scores
+from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe
 from windtunnel.environment import require_device
 from windtunnel.errors import require_int
@@ -88,6 +88,7 @@ def run(words: list[str]) -> None:
         first, last = trained + 1, tunnel.readouts
         show.print_text(f"\nbeyond the trained length: readouts {first} to {last} alone", "bold")
         _print_result(subject, beyond)
+    print_legend("predictor")
 
 
 def _print_heading(subject: Run, score: Score, step: int | None) -> None:

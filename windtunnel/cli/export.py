@@ -15,7 +15,7 @@ from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.progress import say
 from windtunnel.cli.runs import DAMAGE, run_folders
 from windtunnel.cli.tunnel import brief
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require
 from windtunnel.training import Run, load
 from windtunnel.training.files import write_bytes
 
@@ -35,6 +35,8 @@ class Export:
 def run(words: list[str]) -> None:
     """Gather, write, say what was written."""
     folder, options = parse_folder(Export, "export", words, "DIR")
+    out = options.out or folder / f"metrics.{options.format}"
+    require(not out.is_dir(), "--out", str(out), "a file, not a folder")
     rows, runs = [], 0
     for path in run_folders(folder):
         try:
@@ -43,7 +45,6 @@ def run(words: list[str]) -> None:
         except DAMAGE as error:
             say(f"left out {path}: {' '.join(str(error).split())}")
     content = _parquet(rows) if options.format == "parquet" else _csv(rows)
-    out = options.out or folder / f"metrics.{options.format}"
     write_bytes(out, content)
     show.print_text(f"{len(rows)} rows of {runs} run{'s' * (runs != 1)} written to {out}")
 

@@ -62,7 +62,7 @@ class Bars:
 
         say(self.heading)
         told = (MofNCompleteColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
-        columns = (TextColumn("{task.description}"), BarColumn(), *told, TextColumn("{task.fields[left]}"))
+        columns = (TextColumn("{task.description}"), BarColumn(12), *told, TextColumn("{task.fields[left]}"))
         self.bars = Progress(*columns, console=self.console or Console(stderr=True))
         self.tasks = {
             seed: self.bars.add_task(f"seed {seed}", start=False, total=recipe.steps, told="waiting", left="")

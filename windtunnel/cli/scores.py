@@ -32,6 +32,10 @@ def print_scores(scores: Mapping[str, Score], kind: str) -> None:
     rows.append(["constant entropy", "", show.number(exact.entropy_yardstick_bits), "", "", "", ""])
     rows.append(["exact belief", "0", "0", "0", "", "0", show.number(exact.exact_accuracy)])
     show.print_table("", columns, rows, "lrrrrrr")
+
+
+def print_legend(kind: str) -> None:
+    """What the columns of `print_scores` mean."""
     show.print_text(
         f"KL (exact ‖ {kind}) and entropy errors in bits; TV is total variation; ± is half of a 95% interval over "
         "sequences. The floor is what sampling alone puts into the averaged curve. "

@@ -39,7 +39,7 @@ def sparkline(values: Iterable[float]) -> str:
     """One character per value, from ▁ for 0 to █ for the largest; a blank for NaN.
 
     >>> sparkline([0.0, 0.5, math.nan, 1.0])
-    '▁▄ █'
+    '▁▅ █'
     """
     values = list(values)
     top = max((value for value in values if math.isfinite(value)), default=0.0) or 1.0

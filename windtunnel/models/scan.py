@@ -27,6 +27,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from windtunnel.errors import require_choice
+from windtunnel.models import kernels
 from windtunnel.models.taps import StepEdit
 
 
@@ -89,13 +90,8 @@ def _into_chunks(x: Float[Tensor, "n T D"], chunks: int, size: int) -> Float[Ten
 
 
 FORMS = {"sequential": selective_scan_sequential, "chunked": selective_scan_chunked}
-if torch.cuda.is_available():  # triton compiles for a GPU only, and costs import time
-    try:
-        from windtunnel.models.scan_triton import selective_scan_triton
-    except ImportError:
-        pass
-    else:
-        FORMS["triton"] = selective_scan_triton
+if kernels.selective_scan is not None:
+    FORMS["triton"] = kernels.selective_scan
 
 
 def selective_scan(

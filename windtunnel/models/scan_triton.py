@@ -1,8 +1,8 @@
 """The selective scan as one GPU kernel each way; its plain twin is `scan.selective_scan_sequential`.
 
-A program owns one episode and a block of channels and walks along time with the states in registers, so the (n, T, E, S)
-tensors of the other forms never exist in the forward pass.  The backward pass walks forward once more, leaving its
-states in a scratch buffer, then back in time with the adjoint g of the state:
+A program owns one episode and a block of channels and walks along time with the states in registers, so the
+(n, T, E, S) tensors of the other forms never exist in the forward pass.  The backward pass walks forward once more,
+leaving its states in a scratch buffer, then back in time with the adjoint g of the state:
 
     g_t   = C_t dy_t + exp(Δ_{t+1} A) g_{t+1}
     dC_t  = Σ_e dy_t h_t             dB_t = Σ_e g_t Δ_t x_t          dx_t = Δ_t Σ_s g_t B_t

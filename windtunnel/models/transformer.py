@@ -26,6 +26,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from windtunnel.errors import require_choice, require_int
+from windtunnel.models import kernels
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.layers import FeedForward, init_normal, projection
 from windtunnel.models.shape import Config, Dial, default_heads, require_heads
@@ -63,7 +64,12 @@ class Attention(nn.Module):
 
     def forward(self, x: Float[Tensor, "n T D"], rotation: Tensor | None, tap: Tap | None, name: str) -> Tensor:
         n, length, width = x.shape
-        q, k, v = self.qkv(x).view(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        qkv = self.qkv(x).view(n, length, 3, self.heads, width // self.heads)
+        if tap is None and kernels.short_attention is not None and kernels.takes_short_attention(qkv):
+            if rotation is not None:
+                qkv = torch.cat([rotate(qkv[:, :, :2], rotation[:, :, None, None]), qkv[:, :, 2:]], dim=2)
+            return self.out(kernels.short_attention(qkv).view(n, length, width))
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
         if tap is None:
@@ -91,8 +97,8 @@ def rotation_table(length: int, head_width: int, like: Tensor) -> Float[Tensor, 
     return torch.stack([angle.cos(), angle.sin()])
 
 
-def rotate(x: Float[Tensor, "n H T d"], table: Float[Tensor, "2 T half"]) -> Float[Tensor, "n H T d"]:
-    """Rotate the pair (x_i, x_{i + d/2}) of position t by the angle of (t, i)."""
+def rotate(x: Float[Tensor, "... d"], table: Float[Tensor, "2 ... half"]) -> Float[Tensor, "... d"]:
+    """Rotate the pair (x_i, x_{i + d/2}) of position t by the angle of (t, i); the table broadcasts against x."""
     cos, sin = table.unbind(0)
     a, b = x.chunk(2, dim=-1)
     return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)

@@ -108,10 +108,7 @@ class SeedFolder:
     def save_state(self, step: int, state: dict[str, Tensor]) -> None:
         """A state to resume from.  The oldest beyond two is removed, after the new one is safe."""
         self._save("resume", f"resume-{step:08d}.safetensors", step, state)
-        listed = self._list()
-        listed["resume"] = listed["resume"][-_KEPT:]
-        write_json(self.path / "checkpoints.json", listed)
-        kept = {entry["file"] for entry in listed["resume"]}
+        kept = {entry["file"] for entry in self._list()["resume"]}
         for path in self.path.glob("resume-*.safetensors"):  # also what a kill at this very point once left behind
             if path.name not in kept:
                 path.unlink(missing_ok=True)
@@ -120,7 +117,8 @@ class SeedFolder:
         sha256 = write_tensors(self.path / file, tensors, {"step": str(step)})
         listed = self._list()
         kept = [entry for entry in listed[kind] if entry["step"] != step]
-        listed[kind] = sorted([*kept, {"step": step, "file": file, "sha256": sha256}], key=lambda entry: entry["step"])
+        kept = sorted([*kept, {"step": step, "file": file, "sha256": sha256}], key=lambda entry: entry["step"])
+        listed[kind] = kept[-_KEPT:] if kind == "resume" else kept
         write_json(self.path / "checkpoints.json", listed)
 
     def forget_after(self, step: int) -> None:

@@ -87,6 +87,9 @@ def apply_options(recipe: Recipe, seeds: int | tuple[int, ...] | None, options: 
     own = {*known, *known["optimiser"], *known["schedule"]} - {"tunnel", "model", "model_options", "schedule"}
     mine = {name: value for name, value in options.items() if name in own}
     theirs = {name: value for name, value in options.items() if name not in own}
+    for name in theirs.keys() & {"tunnel", "model", "seed", "quiet"}:  # words that `models.build` keeps for its caller
+        hint = "seeds" if name == "seed" else "an option of the recipe or the model"
+        raise InputError(f"option = {name!r}: must be {hint}")
     if seeds is not None:
         if isinstance(seeds, int):
             require_int("seeds", seeds, 1)

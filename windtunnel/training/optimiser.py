@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from windtunnel.errors import InputError
 from windtunnel.training.muon import Muon
 from windtunnel.training.recipe import Optimiser
 
@@ -16,6 +17,8 @@ class Stepper:
     def __init__(self, network: nn.Module, options: Optimiser) -> None:
         self.options = options
         self.parameters: list[Tensor] = [p for p in network.parameters() if p.requires_grad]
+        if not self.parameters:
+            raise InputError(f"model = {type(network).__name__}: must have parameters to train")
         self.on_gpu = self.parameters[0].is_cuda
         matrices = matrices_of(network) if options.kind == "muon" else []
         taken = {id(matrix) for matrix in matrices}

@@ -25,7 +25,7 @@ def base(tunnel: Tunnel, model: str, name: str, **model_options: object) -> Reci
         Schedule(warmup=100, decay="linear", decay_share=0.8),
         precision="bfloat16",
         batch=1024,
-        steps=6000,
+        steps=3000,
         validate_every=500,
         validation_episodes=2048,
         checkpoint_every=2000,
@@ -40,7 +40,7 @@ def hmm_transformer(tunnel: Tunnel) -> Recipe:
 
 
 def hmm_mamba(tunnel: Tunnel) -> Recipe:
-    return base(tunnel, "mamba", "hmm-mamba").with_options(supervision="posterior")
+    return base(tunnel, "mamba", "hmm-mamba").with_options(supervision="posterior", steps=2000)
 
 
 def hmm_lstm(tunnel: Tunnel) -> Recipe:
@@ -58,12 +58,12 @@ def hmm_linear_attention(tunnel: Tunnel) -> Recipe:
 
 def bijection_transformer(tunnel: Tunnel) -> Recipe:
     """Hard labels only: the belief is never shown."""
-    return base(tunnel, "transformer", "bijection-transformer")
+    return base(tunnel, "transformer", "bijection-transformer").with_options(steps=6000)
 
 
 def recall_transformer(tunnel: Tunnel) -> Recipe:
     """Long sequences (294 positions at the default), so smaller batches."""
-    return base(tunnel, "transformer", "recall-transformer").with_options(batch=256, steps=4000)
+    return base(tunnel, "transformer", "recall-transformer").with_options(batch=256, steps=3000, validation_episodes=1024)
 
 
 def hmm_transformer_9x256(tunnel: Tunnel) -> Recipe:

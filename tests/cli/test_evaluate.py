@@ -1,0 +1,132 @@
+"""`windtunnel evaluate` prints the numbers that the library gives."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+import windtunnel as wt
+from windtunnel.cli import show
+
+METRICS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits", "accuracy")
+
+
+def same_score(told: dict, score: wt.fidelity.Score) -> None:
+    for name in METRICS:
+        expected = getattr(score, name)
+        assert [told[name][end] for end in ("mean", "low", "high")] == [expected.mean, expected.low, expected.high]
+        assert told[name]["per_seed"] == expected.per_seed.tolist() and told[name]["over"] == expected.over
+    assert told["expected_calibration_error"] == score.calibration.expected_error
+
+
+def test_json_equals_the_library(runs, output):
+    place = runs / "deep" / "bijection"
+    told = json.loads(output("evaluate", place, "--episodes", 100, "--seed", 3, "--device", "cpu", "--json"))
+    run = wt.load(place)
+    score = wt.evaluate(run, episodes=100, seed=3)
+    same_score(told["score"], score)
+    assert told["score"]["kl_bits"]["over"] == "seeds"
+    assert list(told["baselines"]) == list(wt.baselines(run.tunnel))
+    for name, predictor in wt.baselines(run.tunnel).items():
+        same_score(told["baselines"][name], wt.evaluate(predictor, run.tunnel, episodes=100, seed=3))
+    assert told["exact_accuracy"] == score.exact_accuracy
+    assert told["entropy_yardstick_bits"] == score.entropy_yardstick_bits
+    assert told["parameters"] == wt.models.describe(run.models[0]).params
+    assert wt.training.Recipe.from_dict(told["recipe"]) == run.recipe
+    assert (told["run"], told["weights_of_step"], told["episodes"]) == (str(place), [12], 100)
+    assert told["beyond"] is None and told["equivalent_window"] is None and told["readouts"] == [0, 1, 2, 3]
+
+
+def test_longer_than_trained(runs, output):
+    words = ("evaluate", runs / "hmm", "--length", 7, "--episodes", 100, "--device", "cpu")
+    told = json.loads(output(*words, "--json"))
+    run = wt.load(runs / "hmm")
+    longer = run.tunnel.with_length(7)
+    assert wt.tunnels.from_dict(told["tunnel"]) == longer
+    whole = wt.evaluate(run, longer, episodes=100, seed=1)
+    alone = wt.evaluate(run, longer, episodes=100, seed=1, positions=slice(4, None))
+    same_score(told["score"], whole)
+    same_score(told["beyond"]["score"], alone)
+    assert told["beyond"]["readouts"] == [4, 5, 6]
+    for part, score in ((told, whole), (told["beyond"], alone)):
+        window = wt.equivalent_window(score)
+        assert part["equivalent_window"] == pytest.approx(window) and "window-2" in part["baselines"]
+
+    shown = output(*words)
+    assert "beyond the trained length: readouts 5 to 7 alone" in shown
+    assert shown.count("equivalent window: ") == 2 and shown.count("KL by position: ") == 2
+    for score in (whole, alone):
+        kl = score.kl_bits
+        assert f"{show.number(kl.mean)}  " in shown and f"{show.number(kl.low)} to {show.number(kl.high)}" in shown
+    assert shown.count("95% interval over sequences ") == 2  # one seed
+
+
+def test_text(runs, output):
+    place = runs / "deep" / "bijection"
+    shown = output("evaluate", place, "--episodes", 100, "--device", "cpu")
+    run = wt.load(place)
+    score = wt.evaluate(run, episodes=100, seed=1)
+    size = wt.models.describe(run.models[0]).params
+    assert shown.startswith(
+        f"{place}: transformer, {size:,} parameters, 2 seeds, weights of step 12 of 12\n"
+        "bijection: symbols 4, length 4, layout plain\n100 episodes, seed 1, stream test\n"
+    )
+    assert "95% interval over seeds" in shown
+    zero, one = map(show.number, score.kl_bits.per_seed)
+    assert f"KL by seed: 0: {zero}, 1: {one}\n" in shown
+    assert show.sparkline(score.kl_bits.per_position) in shown
+    assert f"calibration error {' ' * 8}" in shown and show.number(score.calibration.expected_error) in shown
+    rows = re.findall(r"^ (this run|uniform|set-complement|familiarity|constant entropy|exact belief) ", shown, re.M)
+    assert rows == ["this run", "uniform", "set-complement", "familiarity", "constant entropy", "exact belief"]
+    assert "equivalent window" not in shown and "beyond" not in shown
+
+
+def test_an_earlier_step(runs, output):
+    place = runs / "deep" / "bijection"
+    step = wt.load(place).ladder()[0]
+    words = ("--episodes", 50, "--step", step, "--device", "cpu", "--json")
+    told = json.loads(output("evaluate", place, *words))
+    assert told["weights_of_step"] == [step]
+    same_score(told["score"], wt.evaluate(wt.load(place, step=step), episodes=50, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", ["first word must be RUN"]),
+        ("--json", ["found '--json'", "first word must be RUN"]),
+        ("nowhere", ["nowhere: must be a run folder"]),
+        ("deep", ["must be a run folder"]),
+        ("deep/bijection --length 5", ["length = 5", "at most symbols = 4"]),
+        ("deep/bijection --length 0", ["length = 0"]),
+        ("deep/bijection --episodes 0", ["--episodes = 0"]),
+        ("deep/bijection --seed -1", ["seed = -1"]),
+        ("deep/bijection --stream exam", ["--stream = 'exam'"]),
+        ("deep/bijection --step 2", ["step = 2", "must be one of 1, 3, 12"]),
+        ("deep/bijection --device tpu", ["device = 'tpu'"]),
+        ("deep/bijection --lenght 5", ["--lenght", "--length"]),
+        ("deep/bijection more", ["unexpected word 'more'"]),
+    ],
+)
+def test_one_line(words, told, runs, refusal, monkeypatch):
+    monkeypatch.chdir(runs)
+    line = refusal("evaluate", *words.split())
+    for part in told:
+        assert part in line
+
+
+def test_positions_that_do_not_reach(refusal, tmp_path):
+    """Learned positions end where training ended."""
+    tunnel = wt.tunnels.HMM(states=2, symbols=2, length=3)
+    wt.train(
+        tunnel, "transformer", preset="quick", steps=1, out=tmp_path, params=2000, positions="learned", device="cpu"
+    )
+    assert "must be at most max_length" in refusal("evaluate", tmp_path, "--length", 6, "--device", "cpu")
+
+
+def test_no_weights_yet(refusal, tmp_path):
+    tunnel = wt.tunnels.Bijection(symbols=4, length=4)
+    wt.train(tunnel, "mlp", preset="quick", steps=9, out=tmp_path, params=2000, max_minutes=1e-9, device="cpu")
+    assert "seed 0 has no weights yet" in refusal("evaluate", tmp_path)

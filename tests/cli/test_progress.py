@@ -1,0 +1,86 @@
+"""What is seen while a model trains."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from windtunnel.cli import progress
+from windtunnel.cli.progress import Bars, Lines, Several, watch
+from windtunnel.training import Recipe
+from windtunnel.tunnels import Bijection
+
+RECIPE = Recipe(Bijection(4, 4), steps=100, seeds=(0, 3))
+
+
+def record(step: int, **more: float) -> dict[str, float]:
+    return {"step": step, "kl_bits": 0.5, "entropy_mae_bits": 0.25, **more}
+
+
+def test_lines(capsys):
+    lines = Lines("a model")
+    lines.start(RECIPE, None)
+    lines.log(3, record(0))
+    lines.log(3, record(50, loss_bits=1.5, sequences_per_s=12345.6))
+    lines.finish()
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "windtunnel: a model",
+        "seed 3  step 0/100  KL 0.5000 bits  entropy error 0.2500 bits",
+        "seed 3  step 50/100  loss 1.5000 bits  KL 0.5000 bits  entropy error 0.2500 bits  12,346 sequences/s",
+    ]
+
+
+@pytest.mark.parametrize("begun", [0, 40])
+def test_bars(begun, capsys, monkeypatch):
+    from rich.console import Console
+
+    now = iter([100.0, 105.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    screen = io.StringIO()
+    bars = Bars("a model", Console(file=screen, force_terminal=True, width=120, color_system=None))
+    bars.start(RECIPE, None)
+    bars.log(3, record(begun))
+    bars.log(3, record(begun + 10, loss_bits=1.5, sequences_per_s=12345.6))
+    left = (90 - begun) // 2  # ten steps took five seconds
+    task = bars.bars.tasks[1]
+    assert (task.completed, task.fields["left"]) == (begun + 10, f"0:{left} left")
+    bars.log(3, record(100, sequences_per_s=12345.6))
+    assert task.fields["left"] == "" and task.finished
+    bars.finish()
+    assert "seed 0" in screen.getvalue() and "waiting" in screen.getvalue()
+    for part in ("seed 3", "100/100", "KL 0.5000 bits", "12,346 sequences/s"):
+        assert part in screen.getvalue()
+    assert capsys.readouterr().err == "windtunnel: a model\n"
+
+
+def test_bars_only_for_a_terminal(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert isinstance(watch(""), Bars)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    assert isinstance(watch(""), Lines)
+
+
+def test_several_tell_all():
+    class Heard:
+        def __init__(self):
+            self.heard = []
+
+        def start(self, recipe, folder):
+            self.heard.append((recipe, folder))
+
+        def log(self, seed, record):
+            self.heard.append((seed, record))
+
+        def finish(self):
+            self.heard.append("end")
+
+    both = Heard(), Heard()
+    several = Several(*both)
+    several.start(RECIPE, "here")
+    several.log(3, record(0))
+    several.finish()
+    assert both[0].heard == both[1].heard == [(RECIPE, "here"), (3, record(0)), "end"]

@@ -1,0 +1,136 @@
+"""`windtunnel runs` and `windtunnel export`: all runs below a folder, damaged ones included."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import sys
+
+import pytest
+
+import windtunnel as wt
+from windtunnel.cli.main import main
+
+
+@pytest.fixture
+def mixed(runs, tmp_path):
+    """Copies of two finished runs, one unfinished, three damaged in different ways, and something that is no run."""
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
+    half = {"params": 2000, "preset": "quick", "steps": 9, "seeds": 2, "max_minutes": 1e-9, "device": "cpu"}
+    wt.train(wt.tunnels.Bijection(symbols=4, length=4), "mlp", out=tmp_path / "half", **half)
+    for name, file, content in (
+        ("torn", "recipe.json", "{"),
+        ("alien", "recipe.json", '{"format": 7, "windtunnel": "9.9"}'),
+        ("lost", "seed-0/checkpoints.json", "no"),
+    ):
+        shutil.copytree(runs / "hmm", tmp_path / name)
+        (tmp_path / name / file).write_text(content)
+    (tmp_path / "notes").mkdir()
+    return tmp_path
+
+
+def test_runs_json(mixed, output):
+    told = json.loads(output("runs", mixed, "--json"))["runs"]
+    by_name = {record["run"].removeprefix(f"{mixed}/"): record for record in told}
+    assert list(by_name) == ["alien", "deep/bijection", "half", "hmm", "lost", "torn"]
+    damaged = {"alien": "format = 7", "lost": "checkpoints.json: must be JSON", "torn": "recipe.json: must be JSON"}
+    for name, why in damaged.items():
+        assert by_name[name]["state"] == "damaged" and why in by_name[name]["why"]
+    run = wt.load(mixed / "deep" / "bijection")
+    record = by_name["deep/bijection"]
+    assert record["kl_bits"] == sum(run.metrics(seed)[-1]["kl_bits"] for seed in (0, 1)) / 2
+    assert record["parameters"] == wt.models.describe(run.models[0]).params
+    assert wt.tunnels.from_dict(record["tunnel"]) == run.tunnel
+    assert (record["model"], record["steps"], record["of"], record["seeds"]) == ("transformer", 12, 12, [0, 1])
+    assert (record["state"], record["seconds"]) == ("finished", run.seconds()["train"])
+    half = by_name["half"]
+    assert (half["state"], half["steps"], half["of"]) == ("unfinished", 0, 9)
+    assert half["kl_bits"] == wt.load(mixed / "half").metrics(0)[-1]["kl_bits"]
+
+
+def test_runs_text(mixed, output):
+    shown = output("runs", mixed)
+    told = r"bijection symbols=4 length=4 +transformer +[\d,]+ +12/12 +2 +[\d.]+ +[\d.]+ +finished"
+    row = rf"^ {mixed}/deep/bijection +{told}"
+    assert re.search(row, shown, re.MULTILINE)
+    assert re.search(rf"^ {mixed}/half +.* 0/9 +2 .* unfinished", shown, re.MULTILINE)
+    assert len(re.findall("damaged: ", shown)) == 3
+
+
+def test_runs_of_one_run_and_of_none(runs, output, tmp_path):
+    (only,) = json.loads(output("runs", runs / "hmm", "--json"))["runs"]
+    assert only["run"] == str(runs / "hmm")
+    assert output("runs", tmp_path) == f"no runs below {tmp_path}\n"
+    assert json.loads(output("runs", tmp_path, "--json"))["runs"] == []
+
+
+def expected(folder) -> list[dict]:
+    rows = []
+    told = {"deep/bijection": "bijection symbols=4 length=4", "hmm": "hmm states=2 symbols=3 length=4"}
+    for name, tunnel in told.items():
+        run = wt.load(folder / name)
+        for seed in run.recipe.seeds:
+            same = {"run": str(folder / name), "tunnel": tunnel, "model": "transformer", "seed": seed}
+            rows += [same | record for record in run.metrics(seed)]
+    return rows
+
+
+def test_export_parquet(runs, output, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = tmp_path / "new" / "table.parquet"
+    said = output("export", runs, "--out", file)
+    assert said == f"11 rows of 2 runs written to {file}\n"
+    table = parquet.read_table(file)
+    assert table.to_pylist() == expected(runs)
+    assert table.column_names[:5] == ["run", "tunnel", "model", "seed", "step"]
+    assert str(table.schema.field("loss_bits").type) == "double"
+
+
+def test_export_csv_replaces_the_file_as_a_whole(runs, output, tmp_path):
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
+    file = tmp_path / "metrics.csv"
+    file.write_text("old" * 10_000)
+    assert output("export", tmp_path, "--format", "csv") == f"11 rows of 2 runs written to {file}\n"
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    for row, record in zip(rows, expected(tmp_path), strict=True):
+        loss = record.pop("loss_bits")
+        assert row.pop("loss_bits") == ("" if loss is None else repr(loss))
+        assert row == {name: str(value) for name, value in record.items()}
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_export_leaves_out_what_is_damaged_and_says_so(mixed, capsys):
+    assert main(["export", str(mixed), "--format", "csv"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("15 rows of 4 runs")  # the list of checkpoints is not needed for this
+    lines = said.err.splitlines()
+    assert [line.split(":")[1].split("/")[-1] for line in lines] == ["alien", "torn"]
+    assert all(line.startswith("windtunnel: left out ") for line in lines)
+
+
+def test_export_without_pyarrow(runs, refusal, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    line = refusal("export", runs, "--out", tmp_path / "table.parquet")
+    assert "windtunnel[export]" in line and "csv" in line
+    assert not (tmp_path / "table.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("runs", ["first word must be DIR"]),
+        ("runs nowhere", ["nowhere: must be a folder"]),
+        ("runs . --all", ["unknown option '--all'"]),
+        ("export", ["first word must be DIR"]),
+        ("export nowhere", ["nowhere: must be a folder"]),
+        ("export . --format xlsx", ["--format = 'xlsx'", "parquet, csv"]),
+        ("export . --format csv --out .", ["--out = '.'", "a file"]),
+    ],
+)
+def test_one_line(words, told, runs, refusal, monkeypatch):
+    monkeypatch.chdir(runs)
+    line = refusal(*words.split())
+    for part in told:
+        assert part in line

@@ -1,0 +1,43 @@
+"""The fused attention for short sequences against its plain twin."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from windtunnel import models
+from windtunnel.models.transformer import explicit_attention
+from windtunnel.tunnels import HMM
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize(("length", "heads", "width"), [(1, 3, 4), (7, 2, 16), (30, 8, 32), (39, 6, 32), (64, 2, 128)])
+def test_equals_the_plain_form(length, heads, width):
+    """Outputs and gradients within bfloat16 rounding of the plain form in float32 on the same (rounded) inputs."""
+    from windtunnel.models.attention_triton import short_attention
+
+    generator = torch.Generator("cuda").manual_seed(length)
+    qkv = torch.randn(5, length, 3, heads, width, device="cuda", generator=generator).bfloat16().requires_grad_()
+    upstream = torch.randn(5, length, heads, width, device="cuda", generator=generator).bfloat16()
+    q, k, v = qkv.float().permute(2, 0, 3, 1, 4).unbind(0)
+    plain = explicit_attention(q, k, v, lambda name, value: value, "").transpose(1, 2)
+    fused = short_attention(qkv)
+    (plain_gradient,) = torch.autograd.grad(plain, qkv, upstream.float())
+    (gradient,) = torch.autograd.grad(fused, qkv, upstream)
+    for a, b in ((plain, fused), (plain_gradient, gradient)):
+        assert b.isfinite().all()
+        assert float((a.float() - b.float()).norm()) <= 1e-2 * float(a.float().norm())
+
+
+@pytest.mark.parametrize("positions", ["none", "rope", "learned"])
+def test_a_transformer_takes_it_in_bfloat16(positions):
+    """Under autocast the fused path is the fused kernel, and agrees with the tapped one."""
+    model = models.build("transformer", HMM(), depth=2, width=64, heads=2, positions=positions).cuda()
+    inputs = HMM().sample(9, dtype=torch.float32, device="cuda").inputs
+    arguments = (inputs.tokens, inputs.features, inputs.readout)
+    with torch.autocast("cuda", torch.bfloat16):
+        fused, tapped = model(*arguments), model(*arguments, tap=lambda name, value: value)
+    assert float((fused - tapped).norm()) <= 2e-2 * float(tapped.norm())
+    exact = model(*arguments)
+    assert float((fused - exact).norm()) <= 3e-2 * float(exact.norm())

@@ -1,0 +1,324 @@
+"""`train`: what a run contains depends on its recipe alone; stops and bad input are told in one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from types import SimpleNamespace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import windtunnel as wt
+from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, Counts, contents, counts, same, tiny
+from windtunnel.errors import InputError
+from windtunnel.training import Recipe, load, loop, train
+from windtunnel.training.network import Network
+from windtunnel.training.recipes import generic, quick
+
+RECIPE = tiny(steps=5)
+
+
+def on_cpu(recipe: Recipe, out=None, **options):
+    return train(recipe=recipe, out=out, device="cpu", **options)
+
+
+def one_line(error) -> str:
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+# --- one recipe, one result
+@pytest.mark.parametrize("variant", ["transformer", "mamba", "lstm-residual"])
+def test_two_trainings_with_one_recipe_leave_the_same_bytes(tmp_path, variant):
+    recipe = tiny(SMALL_HMM, variant, seeds=(0, 1))
+    torch.manual_seed(1)
+    on_cpu(recipe, tmp_path / "a")
+    torch.manual_seed(2)  # global random state must not matter
+    on_cpu(recipe, tmp_path / "b")
+    a, b = contents(tmp_path / "a"), contents(tmp_path / "b")
+    assert a == b
+    assert {name for name in a if name.startswith("seed-1/")} == {
+        "seed-1/checkpoints.json",
+        "seed-1/metrics.jsonl",
+        *(f"seed-1/step-{step:08d}.safetensors" for step in (1, 2, 6)),
+        *(f"seed-1/resume-{step:08d}.safetensors" for step in (4, 6)),
+    }
+
+
+def test_metrics_hold_every_score_and_no_clock(tmp_path):
+    on_cpu(tiny(steps=7, validate_every=3), tmp_path)
+    records = [json.loads(line) for line in (tmp_path / "seed-0" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["step"] for record in records] == [0, 3, 6, 7]
+    assert all(record.keys() == {"step", "loss_bits", "kl_bits", "entropy_mae_bits"} for record in records)
+    assert records[0]["loss_bits"] is None
+    assert all(math.isfinite(record["kl_bits"]) and record["kl_bits"] > 0 for record in records)
+
+
+def test_a_logged_loss_is_the_mean_since_the_last_score(tmp_path):
+    net, losses = Network(RECIPE, 0, "cpu"), []
+    for _ in range(3):
+        losses.append(float(net.loss().detach()) / math.log(2))
+        net.advance()
+    on_cpu(RECIPE, tmp_path)
+    assert load(tmp_path).metrics()[1]["loss_bits"] == pytest.approx(sum(losses) / 3, rel=1e-6)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_seeds_together_equal_seeds_alone(variant):
+    together = on_cpu(tiny(SMALL_HMM, variant, seeds=(0, 1, 2), steps=3))
+    for index, seed in enumerate((0, 1, 2)):
+        alone = on_cpu(tiny(SMALL_HMM, variant, seeds=(seed,), steps=3))
+        assert same(alone.models[0].state_dict(), together.models[index].state_dict())
+        assert alone.metrics(seed) == together.metrics(seed)
+
+
+def test_a_seed_does_not_depend_on_its_companions(tmp_path):
+    on_cpu(tiny(seeds=(7, 3)), tmp_path / "a")
+    on_cpu(tiny(seeds=(3, 8, 9)), tmp_path / "b")
+    a, b = ({k: v for k, v in contents(tmp_path / x).items() if k.startswith("seed-3/")} for x in "ab")
+    assert a == b and len(a) == 7
+    assert (tmp_path / "a/seed-7/metrics.jsonl").read_bytes() != (tmp_path / "a/seed-3/metrics.jsonl").read_bytes()
+
+
+def test_in_memory_equals_on_disk(tmp_path):
+    memory, disk = on_cpu(RECIPE), on_cpu(RECIPE, tmp_path)
+    assert same(memory.models[0].state_dict(), disk.models[0].state_dict())
+    assert memory.metrics() == disk.metrics()
+    assert memory.steps == disk.steps == RECIPE.steps and memory.finished and disk.finished
+
+
+def test_training_learns():
+    """From labels alone, towards a belief it is never shown."""
+    run = on_cpu(tiny(batch=64, steps=150, validate_every=150, validation_episodes=256, lr=1e-2, average=0.0, ladder=0))
+    first, last = run.metrics()[0], run.metrics()[-1]
+    assert last["kl_bits"] < 0.5 * first["kl_bits"]
+
+
+# --- a finished folder, the same folder with another recipe
+def test_a_finished_folder_is_left_alone(tmp_path):
+    on_cpu(RECIPE, tmp_path)
+
+    def look():
+        files = {path: path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"}
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+    before, said = look(), []
+    run = on_cpu(RECIPE, tmp_path, say=said.append)
+    assert look() == before
+    assert said == [f"{tmp_path} is finished (5 steps); nothing to do"]
+    assert run.finished and len(run.models) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"batch": 9}, "batch = 8, not 9"),
+        ({"steps": 50}, "steps = 5, not 50"),
+        ({"lr": 0.5}, "lr = 0.003, not 0.5"),
+        ({"optimiser": "adamw"}, "optimiser = 'muon', not 'adamw'"),
+        ({"warmup": 9}, "warmup = 2, not 9"),
+        ({"seeds": (0, 1)}, "seeds = (0,), not (0, 1)"),
+        ({"model": "mamba"}, "model = 'transformer', not 'mamba'"),
+        ({"model_options": {"depth": 1}}, "model_options = {'depth': 2, 'width': 16, 'heads': 2}, not {'depth': 1}"),
+        ({"tunnel": SMALL_HMM}, "tunnel = {'name': 'bijection'"),
+    ],
+)
+def test_a_folder_of_another_recipe_is_refused_and_the_field_named(tmp_path, options, told):
+    on_cpu(RECIPE, tmp_path)
+    before = contents(tmp_path)
+    with pytest.raises(InputError) as error:
+        on_cpu(RECIPE.with_options(**options), tmp_path)
+    assert f"{tmp_path}: holds a run with {told}" in one_line(error)
+    assert contents(tmp_path) == before
+
+
+def test_options_of_a_factory_with_tuples_can_be_given_again(tmp_path):
+    def factory(tunnel, widths):
+        return Counts(tunnel, sum(widths))
+
+    for _ in range(2):
+        run = train(BIJECTION, factory, out=tmp_path, steps=2, batch=4, widths=(4, 4), device="cpu")
+    assert run.models[0].module.mix.in_features == 8
+
+
+# --- stops
+def hasty(monkeypatch, after: int) -> None:
+    """A clock that jumps by an hour and more each time it is looked at `after` times."""
+    looks = 0
+
+    def monotonic() -> float:
+        nonlocal looks
+        looks += 1
+        return time.monotonic() + (3700 if looks % (after + 1) == 0 else 0)
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=monotonic, perf_counter=time.perf_counter))
+
+
+def test_max_minutes_stops_and_the_same_call_ends_identically(tmp_path, monkeypatch):
+    recipe = tiny(seeds=(0, 1), steps=7)
+    on_cpu(recipe, tmp_path / "whole")
+    hasty(monkeypatch, after=3)
+    sittings, said = 0, []
+    while not (run := on_cpu(recipe, tmp_path / "parts", max_minutes=60, say=said.append)).finished:
+        sittings += 1
+        assert sittings < 20
+    assert sittings >= 4
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    assert "stopped after 60 minutes; the same command goes on from here" in said
+    assert len(run.folder.timings()) >= sittings
+
+
+def test_a_stopped_run_in_memory_says_what_it_lacks(monkeypatch):
+    hasty(monkeypatch, after=2)
+    run = on_cpu(tiny(seeds=(0, 1)), max_minutes=60)
+    assert not run.finished and run.steps == 0 and run.metrics(1) == []
+    assert run.model(0) is not None
+    with pytest.raises(InputError, match="seed 1 has no weights yet"):
+        run.model(1)
+
+
+@pytest.mark.parametrize("minutes", [0, -1])
+def test_bad_minutes_are_told_in_one_line(minutes):
+    with pytest.raises(InputError, match=f"max_minutes = {minutes}: must be above 0"):
+        on_cpu(RECIPE, max_minutes=minutes)
+
+
+# --- a loss that is no number
+def saved_tensors(folder):
+    return [tensor for path in folder.rglob("*.safetensors") for tensor in load_file(path).values()]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_stops_with_step_checkpoint_and_advice(tmp_path, monkeypatch, bad):
+    loss = Network.loss
+    monkeypatch.setattr(Network, "loss", lambda net: loss(net) * (bad if int(net.step) == 5 else 1.0))
+    with pytest.raises(InputError) as error:
+        on_cpu(tiny(steps=20), tmp_path)
+    assert one_line(error) == (
+        "seed 0: the loss was not finite at step 5; the last good checkpoint is step 4; "
+        "try a lower learning rate (lr is 0.003), a longer warm-up, or precision float32"
+    )
+    assert load(tmp_path).steps == 4
+    assert all(bool(tensor.isfinite().all()) for tensor in saved_tensors(tmp_path))
+    monkeypatch.setattr(Network, "loss", loss)  # whatever broke it is mended: the same call goes on
+    on_cpu(tiny(steps=20), tmp_path)
+    on_cpu(tiny(steps=20), tmp_path / "whole")
+    whole = contents(tmp_path / "whole")
+    assert {name: content for name, content in contents(tmp_path).items() if not name.startswith("whole")} == whole
+
+
+def test_weights_that_are_no_numbers_are_never_saved(tmp_path):
+    """A huge rate: the loss of step 0 is fine, the weights after it are not, and every step is a checkpoint."""
+    recipe = tiny(lr=1e39, optimiser="adamw", average=0.0, warmup=0, checkpoint_every=1, ladder=50, validate_every=1)
+    with pytest.raises(InputError) as error:
+        on_cpu(recipe, tmp_path)
+    message = one_line(error)
+    assert "seed 0: the weights were not finite after step 1; there is no checkpoint yet" in message
+    assert "lr is 1e+39" in message
+    assert saved_tensors(tmp_path) == []
+    assert [record["step"] for record in load(tmp_path).metrics()] == [0]
+
+
+def test_bad_gradients_with_a_good_loss_never_reach_the_disk(tmp_path, monkeypatch):
+    """As an overflow in the backward pass would make them, at a step that is a checkpoint."""
+    loss = Network.loss
+
+    def spoilt(net):
+        value = loss(net)
+        if int(net.step) == 3:
+            value.register_hook(lambda gradient: gradient * math.nan)
+        return value
+
+    monkeypatch.setattr(Network, "loss", spoilt)
+    with pytest.raises(InputError, match="weights were not finite after step 4; the last good checkpoint is step 2"):
+        on_cpu(tiny(steps=20), tmp_path)
+    assert load(tmp_path).steps == 2
+    assert all(bool(tensor.isfinite().all()) for tensor in saved_tensors(tmp_path))
+
+
+def test_without_a_folder_a_broken_loss_says_that_there_is_no_checkpoint(monkeypatch):
+    loss = Network.loss
+    monkeypatch.setattr(Network, "loss", lambda net: loss(net) * math.nan)
+    with pytest.raises(InputError, match="not finite at step 0; there is no checkpoint yet"):
+        on_cpu(RECIPE)
+
+
+# --- bad input
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"tunnel": None}, "tunnel = None: must be given when no recipe is"),
+        ({"model": "rnn"}, "model = 'rnn': must be one of transformer, mamba"),
+        ({"colour": "red"}, "transformer option = 'colour': must be one of depth, width"),
+        ({"heads": 5, "width": 16}, "heads = 5: must be a divisor of width = 16"),
+        ({"steps": 0}, "steps = 0: must be a whole number of at least 1"),
+        ({"seeds": 0}, "seeds = 0: must be a whole number of at least 1"),
+        ({"preset": "paper"}, "preset = 'paper': must be one of standard, quick"),
+        ({"optimiser": "sgd"}, "optimiser = 'sgd': must be one of adamw, muon"),
+        ({"device": "tpu"}, "device = 'tpu': must be cpu, cuda or cuda:N"),
+        ({"tracker": "paper"}, "tracker = 'paper': must be one of none, tensorboard"),
+        ({"model": counts, "colour": "red"}, "model options = {'colour': 'red'}: must be keywords the factory takes"),
+    ],
+)
+def test_bad_input_is_told_in_one_line_and_before_anything_is_written(tmp_path, arguments, told):
+    arguments = {"tunnel": BIJECTION, "device": "cpu", "steps": 2, "out": tmp_path / "run"} | arguments
+    with pytest.raises(InputError) as error:
+        train(**arguments)
+    assert told in one_line(error)
+    assert not (tmp_path / "run" / "recipe.json").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_gpu_that_is_absent_is_told_in_one_line(tmp_path, device):
+    with pytest.raises(InputError) as error:
+        train(recipe=RECIPE, device=device, out=tmp_path / "run")
+    assert f"device = '{device}': must be cpu here" in one_line(error)
+    assert not (tmp_path / "run").exists()
+
+
+def test_where_no_folder_can_be_made_is_told_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError) as error:
+            on_cpu(RECIPE, out)
+        assert f"{out}: must be a folder that can be written to" in one_line(error)
+
+
+# --- from names and presets to a recipe
+def test_train_takes_recipe_and_options():
+    run = wt.train(BIJECTION, "mlp", preset="quick", steps=2, depth=1, width=8, batch=4, seeds=(5,), device="cpu")
+    expected = quick(BIJECTION, "mlp").with_options(
+        steps=2, batch=4, seeds=(5,), model_options={"depth": 1, "width": 8}
+    )
+    assert run.recipe == expected
+    assert run.models[0].config.depth == 1
+
+
+@pytest.mark.parametrize("preset", [None, "quick"])
+def test_a_factory_gets_a_recipe_without_built_in_sizes(preset):
+    run = train(BIJECTION, counts, preset=preset, steps=2, batch=4, device="cpu")
+    made = generic(BIJECTION, "counts") if preset is None else quick(BIJECTION, "counts")
+    assert run.recipe == made.with_options(steps=2, batch=4, model_options={})
+
+
+def test_a_network_with_tied_weights_trains_saves_and_resumes(tmp_path):
+    class Tied(Counts):
+        def __init__(self, tunnel):
+            super().__init__(tunnel)
+            self.second = torch.nn.Linear(8, 8)
+            self.second.weight = self.mix.weight
+
+        def forward(self, tokens, features, readout):
+            return self.last(self.second(torch.tanh(self.mix(self.table(tokens)))))[:, readout]
+
+    options = {"steps": 4, "batch": 4, "checkpoint_every": 2, "optimiser": "muon", "device": "cpu"}
+    run = train(BIJECTION, Tied, out=tmp_path, **options)
+    again = load(tmp_path, model=Tied)
+    assert same(run.models[0].state_dict(), again.models[0].state_dict())
+    module = again.models[0].module
+    assert module.second.weight is module.mix.weight

@@ -1,0 +1,111 @@
+"""Muon: the iteration does what it says, batching changes nothing, and torch's optimiser of that name agrees."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from windtunnel.training.muon import Muon, orthogonalise
+
+SHAPES = [(16, 16), (48, 16), (16, 48), (5, 64), (1, 8), (8, 1)]
+any_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+def random_matrices(count: int, shape: tuple[int, int], seed: int = 0) -> Tensor:
+    return torch.randn(count, *shape, generator=torch.Generator().manual_seed(seed))
+
+
+@any_shape
+def test_singular_values_come_near_one_and_vectors_stay(shape):
+    matrices = random_matrices(3, shape)
+    result = orthogonalise(matrices)
+    assert result.shape == matrices.shape
+    values = torch.linalg.svdvals(result)
+    assert float(values.min()) > 0.5 and float(values.max()) < 1.3
+    # U Vᵀ of the same SVD: up to the spread of the singular values the same matrix.
+    u, _, vt = torch.linalg.svd(matrices, full_matrices=False)
+    in_basis = u.mT @ result @ vt.mT
+    off_diagonal = in_basis - torch.diag_embed(in_basis.diagonal(dim1=-2, dim2=-1))
+    assert float(off_diagonal.abs().max()) < 1e-4
+
+
+@any_shape
+def test_scale_does_not_matter(shape):
+    matrices = random_matrices(2, shape)
+    torch.testing.assert_close(orthogonalise(1e-3 * matrices), orthogonalise(matrices), rtol=1e-4, atol=1e-5)
+
+
+def test_zero_stays_zero():
+    assert torch.equal(orthogonalise(torch.zeros(2, 4, 8)), torch.zeros(2, 4, 8))
+
+
+@any_shape
+def test_batched_equals_one_by_one(shape):
+    matrices = random_matrices(4, shape)
+    one_by_one = torch.cat([orthogonalise(matrix[None]) for matrix in matrices])
+    torch.testing.assert_close(orthogonalise(matrices), one_by_one, rtol=1e-5, atol=1e-6)
+
+
+def twins(dtype: torch.dtype, weight_decay: float = 0.1) -> tuple[list[Tensor], list[Tensor]]:
+    """Where six steps of ours and of torch's took the same weights, with the same gradients; two matrices per shape."""
+    start = [weight for seed, shape in enumerate(SHAPES) for weight in random_matrices(2, shape, seed)]
+    ours, theirs = ([torch.nn.Parameter(weight.clone()) for weight in start] for _ in range(2))
+    muon = Muon(ours, momentum=0.9, weight_decay=weight_decay, dtype=dtype)
+    torch_muon = torch.optim.Muon(
+        theirs, lr=0.05, momentum=0.9, weight_decay=weight_decay, nesterov=True, adjust_lr_fn="original"
+    )
+    for step in range(6):
+        for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            gradient = random_matrices(1, tuple(mine.shape), 1000 * step + index)[0]
+            mine.grad, other.grad = gradient, gradient.clone()
+        muon.step(0.05)
+        torch_muon.step()
+    return [weight.detach() - old for weight, old in zip(ours, start, strict=True)], [
+        weight.detach() - old for weight, old in zip(theirs, start, strict=True)
+    ]
+
+
+def far_apart(a: list[Tensor], b: list[Tensor]) -> float:
+    """Largest difference between where two matrices went, relative to how far they went."""
+    return max(float((x - y).norm() / x.norm()) for x, y in zip(a, b, strict=True))
+
+
+def test_equals_torch_but_for_its_rounding(monkeypatch):
+    """torch rounds to bfloat16 first; with that rounding taken out the two do the same."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
+    assert far_apart(*twins(torch.float32)) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_is_as_close_to_torch_as_bfloat16_allows(dtype):
+    assert far_apart(*twins(dtype)) < 0.03
+
+
+def test_decay_is_felt():
+    """Otherwise the comparisons above could not see it."""
+    assert far_apart(twins(torch.float32)[0], twins(torch.float32, weight_decay=0.0)[0]) > 1e-2
+
+
+def test_momentum_is_shared_by_no_two_matrices():
+    """A matrix moves the same whether or not others of its shape are stepped with it."""
+
+    def after(count: int) -> Tensor:
+        weights = [torch.nn.Parameter(weight) for weight in random_matrices(3, (8, 16))[:count]]
+        muon = Muon(weights, momentum=0.9, weight_decay=0.0, dtype=torch.float32)
+        for step in range(3):
+            for index, weight in enumerate(weights):
+                weight.grad = random_matrices(1, (8, 16), 10 * step + index)[0]
+            muon.step(0.05)
+        return weights[0].detach()
+
+    torch.testing.assert_close(after(1), after(3), rtol=1e-5, atol=1e-6)
+
+
+def test_a_matrix_without_gradient_stays():
+    used, unused = (torch.nn.Parameter(weight) for weight in random_matrices(2, (4, 4)))
+    before = unused.detach().clone()
+    muon = Muon([used, unused], momentum=0.9, weight_decay=0.0, dtype=torch.float32)
+    used.grad = torch.ones(4, 4)
+    muon.step(0.1)
+    assert torch.equal(unused, before)

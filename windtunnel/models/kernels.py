@@ -1,0 +1,34 @@
+"""The fused kernels, where there is a GPU to compile them for; None elsewhere, and the plain forms serve.
+
+Imported once here, so that a compiled forward pass finds plain functions and no import in its way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+short_attention: Callable[[Tensor], Tensor] | None = None
+"""`attention_triton.short_attention`."""
+selective_scan: Callable[..., Tensor] | None = None
+"""`scan_triton.selective_scan_triton`."""
+
+if torch.cuda.is_available():  # triton compiles for a GPU only, and costs import time
+    with contextlib.suppress(ImportError):
+        from windtunnel.models import attention_triton, scan_triton
+
+        short_attention, selective_scan = attention_triton.short_attention, scan_triton.selective_scan_triton
+
+_LONGEST = 64  # positions: above, library kernels are at home
+_WIDEST = 128  # channels per head
+
+
+def takes_short_attention(qkv: Float[Tensor, "n T 3 H d"]) -> bool:
+    """Whether attention over these goes through the kernel for short sequences: bfloat16 on a GPU, as in training."""
+    if short_attention is None or not qkv.is_cuda or qkv.dtype != torch.bfloat16:
+        return False
+    return qkv.shape[1] <= _LONGEST and qkv.shape[-1] <= _WIDEST
