@@ -44,15 +44,15 @@ def require_device(device: str) -> str:
 
 
 def commit() -> str | None:
-    """The commit of the source tree this package runs from; None for an installed wheel."""
+    """The commit of the source tree this package runs from; without one, what WINDTUNNEL_COMMIT says."""
     here = Path(__file__).resolve().parent
-    if not (here.parent / ".git").exists():
-        return os.environ.get("WINDTUNNEL_COMMIT")  # a copied tree without its history may still say
     try:
+        if not (here.parent / ".git").exists():
+            raise OSError("not a source tree")
         text = _git("rev-parse", "--short=12", "HEAD", cwd=here)
         return text + ("-dirty" if _git("status", "--porcelain", cwd=here) else "")
     except (OSError, subprocess.SubprocessError):
-        return None
+        return os.environ.get("WINDTUNNEL_COMMIT")  # a copied tree without its history may still be told
 
 
 def _git(*words: str, cwd: Path) -> str:

@@ -26,3 +26,27 @@ def test_gpu_episodes_equal_cpu_episodes(dtype):
         assert torch.equal(cpu.inputs.tokens, gpu.inputs.tokens)
         assert torch.equal(cpu.labels, gpu.labels)
         torch.testing.assert_close(cpu.posterior, gpu.posterior, atol=1e-5 if dtype == torch.float32 else 1e-12, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["bijection", "bijection replacement", "hmm", "hmm rotating", "hmm released", "recall"]
+)
+def test_compiled_sampler_draws_the_same_episodes(name):
+    """The sampler as the trainer compiles it, against the plain one on the CPU."""
+    tunnel = {
+        "bijection": Bijection(),
+        "bijection replacement": Bijection(replacement=True, layout="paper"),
+        "hmm": HMM(),
+        "hmm rotating": HMM(dynamics="rotating", predict="symbol"),
+        "hmm released": HMM(prior="released", header="tokens"),
+        "recall": Recall(pairs=10, keys=30, values=30, noise=0.2, repeats=2),
+    }[name]
+
+    def sample(numbers):
+        return tunnel.episodes(tunnel.draw(Source(7, 0, numbers)), torch.float32)
+
+    found = torch.compile(sample, dynamic=False)(torch.arange(333, device="cuda")).to("cpu")
+    plain = tunnel.sample(333, seed=7, stream="train", dtype=torch.float32)
+    assert torch.equal(found.inputs.tokens, plain.inputs.tokens)
+    assert torch.equal(found.labels, plain.labels)
+    torch.testing.assert_close(found.posterior, plain.posterior, atol=1e-5, rtol=0)

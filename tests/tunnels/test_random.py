@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import stats
 
-from windtunnel.tunnels.random import Source, categorical, philox4x32
+from windtunnel.tunnels.random import Source, categorical, order_by_rank, order_by_sort, philox4x32
 
 
 def words(*values: int) -> tuple[torch.Tensor, ...]:
@@ -82,6 +82,12 @@ def test_permutations_are_uniform():
     counts = code.unique(return_counts=True)[1]
     assert len(counts) == 24
     assert stats.chisquare(counts.numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("size", [2, 5, 20, 64])
+def test_order_by_rank_equals_order_by_sort(size):
+    keys = Source.open(4, "test", 300).bits(0, size)
+    assert torch.equal(order_by_rank(keys), order_by_sort(keys))
 
 
 def test_integers_are_uniform():

@@ -63,7 +63,9 @@ def bijection_transformer(tunnel: Tunnel) -> Recipe:
 
 def recall_transformer(tunnel: Tunnel) -> Recipe:
     """Long sequences (294 positions at the default), so smaller batches."""
-    return base(tunnel, "transformer", "recall-transformer").with_options(batch=256, steps=3000, validation_episodes=1024)
+    return base(tunnel, "transformer", "recall-transformer").with_options(
+        batch=256, steps=3000, validation_episodes=1024
+    )
 
 
 def hmm_transformer_9x256(tunnel: Tunnel) -> Recipe:

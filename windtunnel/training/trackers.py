@@ -68,8 +68,9 @@ class Logbook:
         self.module.init(project="windtunnel", name=recipe.name or None, config=recipe.to_dict())
 
     def log(self, seed: int, record: dict[str, Any]) -> None:
-        told = {f"seed-{seed}/{name}": value for name, value in record.items() if name != "step"}
-        self.module.log(told, step=record["step"])
+        # The step is told as a value: seeds that run one after the other start again at 0, and wandb drops what comes
+        # with a step below the last.
+        self.module.log({f"seed-{seed}/{name}": value for name, value in record.items()})
 
     def finish(self) -> None:
         self.module.finish()

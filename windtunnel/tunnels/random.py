@@ -101,7 +101,9 @@ class Source:
         shift = max(1, (size - 1).bit_length())
         index = torch.arange(size, device=self.episodes.device, dtype=torch.int64)[:, None]
         keys = (self.bits(site, size) << shift) | index
-        return torch.sort(keys, dim=0).values & ((1 << shift) - 1)
+        if torch.compiler.is_compiling() and size <= _RANKED:
+            return order_by_rank(keys)
+        return order_by_sort(keys)
 
     def dirichlet(self, site: int, concentration: float, *shape: int) -> Float64[Tensor, "*shape n"]:
         """Symmetric Dirichlet rows; the category axis is the last of `shape`.
@@ -137,6 +139,25 @@ class Source:
         if boosted:
             log_gamma = log_gamma + torch.log(self.uniform(site + _BOOST_SITE, *shape)) / shape_parameter
         return log_gamma
+
+
+_RANKED = 64  # keys up to which counting smaller ones beats a sort inside a fused kernel
+
+
+@torch.compiler.disable
+def order_by_sort(keys: Int64[Tensor, "size n"]) -> Int64[Tensor, "size n"]:
+    """The order that sorts each column of different keys.
+
+    Kept out of compiled kernels: a fused sort of 20 keys gave indices beyond 19 on a GPU (torch 2.11, triton 3.6).
+    """
+    return torch.sort(keys, dim=0).indices
+
+
+def order_by_rank(keys: Int64[Tensor, "size n"]) -> Int64[Tensor, "size n"]:
+    """The same without a sort: key i goes to the place given by the number of smaller keys."""
+    rank = (keys[None] < keys[:, None]).sum(1)
+    index = torch.arange(len(keys), device=keys.device)[:, None].expand_as(keys)
+    return torch.zeros_like(keys).scatter(0, rank, index)
 
 
 _BOOST_SITE = 1 << 16  # sites below this belong to tunnels; the gamma boost of site s draws from s + 2^16

@@ -1,0 +1,189 @@
+"""Writes that happen as a whole or not at all; a full disk, two writers, lines cut short."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from tests.training.cases import contents, tiny
+from windtunnel.errors import InputError
+from windtunnel.training import files, load, train
+from windtunnel.training.files import append_line, intact, locked, read_json, read_lines, write_bytes, write_tensors
+
+
+class FullFile:
+    """A file on a disk that takes half of what is written, then is full."""
+
+    def __init__(self, file, code):
+        self.file, self.code = file, code
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def write(self, content):
+        self.file.write(content[: len(content) // 2])
+        self.file.flush()
+        raise OSError(self.code, os.strerror(self.code))
+
+
+def fill_disk(monkeypatch, after: int = 0, code: int = errno.ENOSPC) -> None:
+    """From the write after the next `after` ones on, the disk is full."""
+    left = after
+
+    def full_open(path, mode="r", *arguments, **options):
+        nonlocal left
+        file = builtins.open(path, mode, *arguments, **options)  # noqa: SIM115
+        if mode.startswith("r") or os.path.basename(path) == "lock":
+            return file
+        left -= 1
+        return file if left >= 0 else FullFile(file, code)
+
+    monkeypatch.setattr(files, "open", full_open, raising=False)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path, monkeypatch, code):
+    path = tmp_path / "a.json"
+    write_bytes(path, b"old")
+    fill_disk(monkeypatch, code=code)
+    with pytest.raises(InputError) as error:
+        write_bytes(path, b"new" * 2**20)
+    assert str(error.value) == (
+        f"disk full while writing {path} (3.0 MiB): what was there before is intact; "
+        "free some space and give the same command again"
+    )
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_other_faults_of_a_disk_are_told_in_one_line_too(tmp_path, monkeypatch):
+    fill_disk(monkeypatch, code=errno.EIO)
+    for write in (lambda path: write_bytes(path, b"new"), lambda path: append_line(path, {"step": 1})):
+        with pytest.raises(InputError, match=f"{tmp_path / 'a'}: cannot be written \\(Input/output error\\)"):
+            write(tmp_path / "a")
+
+
+def test_a_full_disk_stops_training_at_any_write_and_it_can_go_on(tmp_path, monkeypatch):
+    """Wherever it happens: one line, no temporary file, nothing lost, and afterwards the same call ends the run."""
+    recipe = tiny(steps=4, validation_episodes=4)
+    train(recipe=recipe, out=tmp_path / "whole", device="cpu")
+    whole = contents(tmp_path / "whole")
+    for after in range(40):
+        out, told = tmp_path / str(after), ""
+        with monkeypatch.context() as patch:
+            fill_disk(patch, after)
+            try:
+                train(recipe=recipe, out=out, device="cpu")
+            except InputError as error:
+                told = str(error)
+        if not told:
+            break  # there was more room than the run needs
+        assert told.startswith(f"disk full while writing {out}") and "\n" not in told
+        assert not list(out.rglob("*.tmp"))
+        train(recipe=recipe, out=out, device="cpu")
+        assert contents(out) == whole
+    assert 15 <= after < 39
+
+
+# --- lines
+def test_lines_come_back_and_one_cut_short_is_left_out(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    assert read_lines(path) == []
+    for step in range(3):
+        append_line(path, {"step": step})
+    assert path.read_text() == '{"step": 0}\n{"step": 1}\n{"step": 2}\n'
+    path.write_text(path.read_text()[:-3])
+    assert read_lines(path) == [{"step": 0}, {"step": 1}]
+
+
+def test_a_line_after_one_cut_short_is_not_lost(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    path.write_text('{"step": 0}\n{"st')
+    append_line(path, {"step": 1})
+    append_line(path, {"step": 2})
+    assert read_lines(path) == [{"step": 0}, {"step": 1}, {"step": 2}]
+
+
+def test_numbers_survive_a_line_to_the_last_bit(tmp_path):
+    values = torch.randn(200, dtype=torch.float64).tolist()
+    append_line(tmp_path / "a", {"values": values})
+    assert read_lines(tmp_path / "a")[0]["values"] == values
+
+
+def test_damaged_json_is_told_in_one_line(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"a": ')
+    with pytest.raises(InputError, match="must be JSON, but is damaged"):
+        read_json(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="must be JSON, but is damaged"):
+        read_json(path)
+    with pytest.raises(InputError, match="cannot be read \\(No such file"):
+        read_json(tmp_path / "missing.json")
+
+
+def test_a_checksum_sees_any_change(tmp_path):
+    path = tmp_path / "a.safetensors"
+    sha256 = write_tensors(path, {"a": torch.arange(4.0)}, {"step": "1"})
+    assert intact(path, sha256)
+    content = path.read_bytes()
+    for changed in (content[:-1], content + b"\0", content[:-1] + bytes([content[-1] ^ 1]), b""):
+        path.write_bytes(changed)
+        assert not intact(path, sha256)
+    path.unlink()
+    assert not intact(path, sha256)
+
+
+# --- two writers
+HOLDER = """
+import fcntl, sys, time
+file = open(sys.argv[1], "a+")
+fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+file.truncate(0); file.write("4711"); file.flush()
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path):
+    recipe = tiny()
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path / "lock")], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError) as error:
+            train(recipe=recipe, out=tmp_path, device="cpu")
+        assert str(error.value) == f"{tmp_path}: another process (pid 4711) is writing this run; wait for it to end"
+        assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+        load_is_no_writer = tmp_path / "recipe.json"
+        load_is_no_writer.write_text(json.dumps({"format": 1, "recipe": recipe.to_dict(), "model": None}))
+        assert load(tmp_path).recipe == recipe
+        load_is_no_writer.unlink()
+    finally:
+        holder.kill()
+        holder.wait()
+    assert train(recipe=recipe, out=tmp_path, device="cpu").finished
+
+
+def test_the_lock_is_real_within_one_process_too_and_is_let_go_after_an_error(tmp_path):
+    with locked(tmp_path):
+        with pytest.raises(InputError, match=f"another process \\(pid {os.getpid()}\\)"), locked(tmp_path):
+            pass
+        with pytest.raises(InputError):
+            train(recipe=tiny(), out=tmp_path, device="cpu")
+    with pytest.raises(RuntimeError), locked(tmp_path):
+        raise RuntimeError
+    with locked(tmp_path):
+        assert (tmp_path / "lock").read_text() == str(os.getpid())

@@ -1,0 +1,212 @@
+"""Damaged folders: the message names the file and what is intact; asked to, training goes on from there, exactly."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from tests.training.cases import contents, spoil, states, tiny
+from windtunnel.errors import InputError
+from windtunnel.training import load, train
+from windtunnel.training.folder import FORMAT, RunFolder
+from windtunnel.training.network import Network
+
+RECIPE = tiny(steps=8, validation_episodes=4)  # states every 2 steps, ladder 1, 3, 8
+
+
+class Power(Exception):
+    """The plug is pulled."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    train(recipe=RECIPE, out=folder, device="cpu")
+    return contents(folder)
+
+
+@pytest.fixture(scope="module")
+def stopped_once(tmp_path_factory):
+    """A run cut off in step 7: states 4 and 6 are on disk, and metrics of step 6."""
+    folder, advance = tmp_path_factory.mktemp("stopped"), Network.advance
+
+    def until_six(network):
+        if int(network.step) == 6:
+            raise Power
+        advance(network)
+
+    Network.advance = until_six
+    try:
+        with pytest.raises(Power):
+            train(recipe=RECIPE, out=folder, device="cpu")
+    finally:
+        Network.advance = advance
+    return folder
+
+
+@pytest.fixture
+def stopped(stopped_once, tmp_path):
+    return shutil.copytree(stopped_once, tmp_path / "run")
+
+
+def go_on(folder, **options):
+    said = []
+    run = train(recipe=RECIPE, out=folder, device="cpu", say=said.append, **options)
+    return run, said
+
+
+def test_undamaged_it_goes_on_from_the_last_state(stopped, whole):
+    run, said = go_on(stopped)
+    assert said == [f"continuing {stopped}", "seed 0: from step 6 of 8"]
+    assert contents(stopped) == whole and run.finished
+
+
+@pytest.mark.parametrize("how", ["truncated", "altered", "missing"])
+def test_a_damaged_state_names_the_file_and_the_intact_one(stopped, whole, how):
+    older, newer = states(stopped)
+    assert (older.name, newer.name) == ("resume-00000004.safetensors", "resume-00000006.safetensors")
+    spoil(newer, how)
+    before = contents(stopped)
+    with pytest.raises(InputError) as error:
+        go_on(stopped)
+    state = "missing" if how == "missing" else "truncated or altered"
+    assert str(error.value) == (
+        f"{newer}: is {state}; the checkpoint of step 4 ({older.name}) is intact; add --earlier to continue from there"
+    )
+    assert contents(stopped) == before  # refusing changes nothing
+    run, said = go_on(stopped, earlier=True)
+    assert said[-1] == "seed 0: from step 4 of 8"
+    assert contents(stopped) == whole and run.finished
+
+
+@pytest.mark.parametrize("how", ["truncated", "altered", "missing"])
+def test_no_intact_state_starts_over_only_when_asked(stopped, whole, how):
+    for path in states(stopped):
+        spoil(path, how)
+    with pytest.raises(InputError) as error:
+        go_on(stopped)
+    assert str(error.value).endswith("no earlier checkpoint is intact; add --earlier to start over")
+    go_on(stopped, earlier=True)
+    assert contents(stopped) == whole
+
+
+def test_a_damaged_older_state_does_not_matter(stopped, whole):
+    spoil(states(stopped)[0], "altered")
+    go_on(stopped)
+    assert contents(stopped) == whole
+
+
+def test_earlier_without_damage_goes_on_from_the_last_state(stopped, whole):
+    _, said = go_on(stopped, earlier=True)
+    assert said[-1] == "seed 0: from step 6 of 8"
+    assert contents(stopped) == whole
+
+
+def test_metrics_cut_short_or_beyond_the_state_are_written_again(stopped, whole):
+    metrics = stopped / "seed-0" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text() + '{"step": 7, "loss_bits": 1.0}\n{"step": 8, "lo')
+    go_on(stopped)
+    assert contents(stopped) == whole
+
+
+@pytest.mark.parametrize("how", ["truncated", "altered", "missing"])
+def test_damaged_weights_are_told_on_load(tmp_path, how):
+    train(recipe=RECIPE, out=tmp_path, device="cpu")
+    path = tmp_path / "seed-0" / "step-00000008.safetensors"
+    spoil(path, how)
+    with pytest.raises(InputError) as error:
+        _ = load(tmp_path).models
+    state = "missing" if how == "missing" else "truncated or altered"
+    expected = f"{path}: is {state}; the checkpoint of step 3 (step-00000003.safetensors) is intact"
+    assert str(error.value) == expected
+    assert len(load(tmp_path, step=3).models) == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "told"),
+    [
+        ({"format": 2, "windtunnel": "9.9"}, f"format = 2, made by windtunnel 9.9: must be format {FORMAT}"),
+        ({}, "format = None, made by windtunnel unknown"),
+        ([], "format = None, made by windtunnel unknown"),
+        ({"format": FORMAT}, "recipe: must have the fields"),
+        ({"format": FORMAT, "recipe": {"steps": 3}}, "recipe: must have the fields"),
+    ],
+)
+def test_a_folder_of_another_format_is_refused_and_left_as_it_is(tmp_path, record, told):
+    (tmp_path / "recipe.json").write_text(json.dumps(record))
+    for attempt in (lambda: load(tmp_path), lambda: go_on(tmp_path)):
+        with pytest.raises(InputError) as error:
+            attempt()
+        assert told in str(error.value) and "\n" not in str(error.value)
+    assert contents(tmp_path) == {"recipe.json": json.dumps(record).encode()}
+
+
+def test_a_damaged_recipe_is_told_in_one_line(tmp_path):
+    (tmp_path / "recipe.json").write_text('{"format": 1, "rec')
+    with pytest.raises(InputError, match=r"recipe\.json: must be JSON, but is damaged"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "nowhere"])
+def test_a_folder_without_a_run_is_told_in_one_line(tmp_path, name):
+    with pytest.raises(InputError, match=r"must be a run folder \(it has no recipe\.json\)"):
+        load(tmp_path / name)
+
+
+def test_a_folder_with_other_things_in_it_keeps_them(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    go_on(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_every_sitting_s_environment_is_remembered_once(tmp_path):
+    folder = RunFolder(tmp_path)
+    for environment in ({"device": "a"}, {"device": "b"}, {"device": "a"}):
+        folder.add_environment(environment)
+    assert json.loads((tmp_path / "environment.json").read_text()) == [{"device": "a"}, {"device": "b"}]
+
+
+def test_a_run_tells_where_it_was_made(tmp_path):
+    go_on(tmp_path)
+    (record,) = json.loads((tmp_path / "environment.json").read_text())
+    assert record["versions"]["torch"] and record["device"] and "commit" in record
+    stored = json.loads((tmp_path / "recipe.json").read_text())
+    assert stored["format"] == FORMAT and stored["model"]["name"] == "transformer"
+
+
+def test_no_pickle_is_in_a_run(tmp_path):
+    go_on(tmp_path)
+    kinds = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
+    assert kinds == {"", ".json", ".jsonl", ".safetensors"}  # "": the lock
+
+
+# --- several seeds that advance together, as on a GPU
+class TestStatesInCommon:
+    def place(self, tmp_path, steps: dict[int, list[int]]):
+        from windtunnel.training.loop import Sitting
+        from windtunnel.training.trackers import Silent
+
+        recipe = tiny(seeds=tuple(steps), steps=9)
+        folder = RunFolder(tmp_path)
+        networks = [Network(recipe, seed, "cpu") for seed in steps]
+        folder.create(recipe, None)
+        for network in networks:
+            for step in range(1, 9):
+                network.advance()
+                if step in steps[network.seed]:
+                    folder.seed(network.seed).save_state(step, network.state())
+        fresh = [Network(recipe, seed, "cpu") for seed in steps]
+        return Sitting(recipe, None, "cpu", Silent(), lambda line: None, None, False), fresh, folder
+
+    def test_a_kill_between_two_seeds_saves_goes_back_to_the_state_they_share(self, tmp_path):
+        sitting, networks, folder = self.place(tmp_path, {0: [2, 4, 6], 1: [2, 4]})
+        assert sitting._resume(networks, folder) == 4
+        assert [int(network.step) for network in networks] == [4, 4]
+        assert folder.seed(0).last_step() == 4  # what it had beyond is written again
+
+    def test_no_state_in_common_starts_over(self, tmp_path):
+        sitting, networks, folder = self.place(tmp_path, {0: [2], 1: []})
+        assert sitting._resume(networks, folder) == -1
+        assert [int(network.step) for network in networks] == [0, 0]
