@@ -177,10 +177,11 @@ class Recipe:
 def _plain(options: object) -> dict[str, Any]:
     """A copy as JSON would give it back, so that a recipe read from a folder equals the one that was written."""
     try:
-        plain = json.loads(json.dumps(options))
+        plain: Any = json.loads(json.dumps(options))
     except (TypeError, ValueError):
         plain = None
-    require(isinstance(plain, dict), "model_options", options, "names with numbers, strings or lists of them")
+    if not isinstance(plain, dict):
+        raise InputError(f"model_options = {options!r}: must be names with numbers, strings or lists of them")
     return plain
 
 

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from windtunnel.errors import InputError, require_int
+from windtunnel.tunnels.blocks import CPU_BLOCK, in_blocks
 from windtunnel.tunnels.episodes import Episodes
 from windtunnel.tunnels.random import Source
-
-_CPU_BLOCK = 8192  # episodes per block on a CPU: enough to feed the threads, small enough for the caches
 
 
 class Tunnel(ABC):
@@ -97,13 +96,14 @@ class Tunnel(ABC):
         """
         require_int("count", count, 1)
         require_int("start", start, 0)
-        block = _CPU_BLOCK if torch.device(device).type == "cpu" else count
-        parts = []
-        for first in range(0, count, block):
-            size = min(block, count - first)
+
+        def part(first: int, size: int) -> Episodes:
             source = Source.open(seed, stream, size, start=start + first, device=device)
-            parts.append(self.episodes(self.draw(source), dtype))
-        return Episodes.cat(parts)
+            return self.episodes(self.draw(source), dtype)
+
+        if torch.device(device).type == "cpu" and count > CPU_BLOCK:
+            return in_blocks(part, count)
+        return part(0, count)
 
     def with_length(self, length: int) -> Self:
         """The same world, longer or shorter."""

@@ -37,8 +37,8 @@ def forward_filter(
     alpha = alpha / add_up(alpha, 0)
     beliefs = [alpha]
     for step in likelihood[1:]:
-        alpha = push(alpha, transition) * step
-        alpha = alpha / add_up(alpha, 0)
+        alpha = push(alpha, transition).mul_(step)
+        alpha = alpha.div_(add_up(alpha, 0))
         beliefs.append(alpha)
     return torch.stack(beliefs)
 

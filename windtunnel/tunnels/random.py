@@ -86,7 +86,7 @@ class Source:
     def uniform(self, site: int, *shape: int) -> Float64[Tensor, "*shape n"]:
         """Uniform on the open interval (0, 1), on a grid of 2^-32."""
         bits = self.bits(site, math.prod(shape))
-        return ((bits.double() + 0.5) * 2.0**-32).unflatten(0, shape)
+        return bits.double().add_(0.5).mul_(2.0**-32).unflatten(0, shape)
 
     def integers(self, site: int, high: int, *shape: int) -> Int64[Tensor, "*shape n"]:
         """Uniform on 0 … high − 1 (multiply and shift: no value is favoured by more than high / 2^32)."""
@@ -113,7 +113,7 @@ class Source:
         """
         axis = len(shape) - 1
         if concentration == 1.0:
-            weights = -torch.log(self.uniform(site, *shape))
+            weights = self.uniform(site, *shape).log_().neg_()
         else:
             logs = self._log_gamma_variates(site, concentration, *shape)
             weights = torch.exp(logs - logs.amax(axis, keepdim=True))
