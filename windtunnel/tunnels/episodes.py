@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -61,29 +62,27 @@ class Episodes:
 
         return entropy_bits(self.posterior)
 
+    def map(self, change: Callable[[Tensor], Tensor]) -> Episodes:
+        """The same change to every tensor that has an episode axis."""
+        features = None if self.inputs.features is None else change(self.inputs.features)
+        return Episodes(
+            Inputs(change(self.inputs.tokens), features, self.inputs.readout),
+            change(self.labels),
+            change(self.posterior),
+            {name: change(value) for name, value in self.latent.items()},
+        )
+
     def __getitem__(self, index) -> Episodes:
         """Some of the episodes (slice, mask or index tensor)."""
-        latent = {name: value[index] for name, value in self.latent.items()}
-        return replace(
-            self, inputs=self.inputs[index], labels=self.labels[index], posterior=self.posterior[index], latent=latent
-        )
+        return self.map(lambda value: value[index])
 
     def to(self, device: str | torch.device) -> Episodes:
         """A copy on another device."""
-        latent = {name: value.to(device) for name, value in self.latent.items()}
-        return Episodes(self.inputs.to(device), self.labels.to(device), self.posterior.to(device), latent)
+        moved = self.map(lambda value: value.to(device))
+        return replace(moved, inputs=replace(moved.inputs, readout=self.inputs.readout.to(device)))
 
-    @staticmethod
-    def cat(parts: list[Episodes]) -> Episodes:
-        """Join batches of one tunnel along the episode axis."""
-        if len(parts) == 1:
-            return parts[0]
-        features = [part.inputs.features for part in parts if part.inputs.features is not None]
-        inputs = Inputs(
-            torch.cat([part.inputs.tokens for part in parts]),
-            torch.cat(features) if features else None,
-            parts[0].inputs.readout,
-        )
-        latent = {name: torch.cat([part.latent[name] for part in parts]) for name in parts[0].latent}
-        labels = torch.cat([part.labels for part in parts])
-        return Episodes(inputs, labels, torch.cat([part.posterior for part in parts]), latent)
+    def tensors(self) -> list[Tensor]:
+        """Every tensor that has an episode axis, in a fixed order."""
+        found: list[Tensor] = []
+        self.map(lambda value: found.append(value) or value)
+        return found

@@ -14,6 +14,7 @@ cannot matter, streams cannot overlap, and resuming means remembering one number
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -103,7 +104,7 @@ class Source:
         keys = (self.bits(site, size) << shift) | index
         if torch.compiler.is_compiling() and size <= _RANKED:
             return order_by_rank(keys)
-        return order_by_sort(keys)
+        return _sort_outside_compiled_code(keys)
 
     def dirichlet(self, site: int, concentration: float, *shape: int) -> Float64[Tensor, "*shape n"]:
         """Symmetric Dirichlet rows; the category axis is the last of `shape`.
@@ -144,13 +145,13 @@ class Source:
 _RANKED = 64  # keys up to which counting smaller ones beats a sort inside a fused kernel
 
 
-@torch.compiler.disable
 def order_by_sort(keys: Int64[Tensor, "size n"]) -> Int64[Tensor, "size n"]:
-    """The order that sorts each column of different keys.
-
-    Kept out of compiled kernels: a fused sort of 20 keys gave indices beyond 19 on a GPU (torch 2.11, triton 3.6).
-    """
+    """The order that sorts each column of different keys."""
     return torch.sort(keys, dim=0).indices
+
+
+# Kept out of compiled kernels: a fused sort of 20 keys gave indices beyond 19 on a GPU (torch 2.11, triton 3.6).
+_sort_outside_compiled_code: Callable[[Tensor], Tensor] = torch.compiler.disable(order_by_sort)  # type: ignore
 
 
 def order_by_rank(keys: Int64[Tensor, "size n"]) -> Int64[Tensor, "size n"]:
