@@ -36,7 +36,10 @@ def require_device(device: str) -> str:
     if device not in ("cpu", "cuda") and not device.startswith("cuda:"):
         raise InputError(f"device = {device!r}: must be cpu, cuda or cuda:N")
     if device.startswith("cuda"):
-        index = int(device.partition(":")[2] or 0)
+        number = device.partition(":")[2] or "0"
+        if not number.isdecimal():
+            raise InputError(f"device = {device!r}: must be cpu, cuda or cuda:N")
+        index = int(number)
         if not torch.cuda.is_available() or index >= torch.cuda.device_count():
             found = torch.cuda.device_count() if torch.cuda.is_available() else 0
             raise InputError(f"device = {device!r}: must be cpu here, or one of the {found} GPUs that torch can see")

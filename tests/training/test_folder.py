@@ -185,7 +185,7 @@ def test_no_pickle_is_in_a_run(tmp_path):
 # --- several seeds that advance together, as on a GPU
 class TestStatesInCommon:
     def place(self, tmp_path, steps: dict[int, list[int]]):
-        from windtunnel.training.loop import Sitting
+        from windtunnel.training.sitting import Sitting
         from windtunnel.training.trackers import Silent
 
         recipe = tiny(seeds=tuple(steps), steps=9)

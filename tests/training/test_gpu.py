@@ -18,7 +18,7 @@ from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, counts, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import Recipe, load, train
 from windtunnel.training.engine import Engine
-from windtunnel.training.loop import Sitting
+from windtunnel.training.sitting import Sitting
 from windtunnel.training.network import Network
 
 pytestmark = pytest.mark.gpu
@@ -103,7 +103,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     for stop_at in (3, 15):
         looks = iter(range(10**6))
         with monkeypatch.context() as patch:
-            patch.setattr("windtunnel.training.loop._GPU_CHUNK", 1)
+            patch.setattr("windtunnel.training.sitting._GPU_CHUNK", 1)
             begun = load(tmp_path / "parts").steps if (tmp_path / "parts").exists() else 0
             patch.setattr(Sitting, "_should_stop", lambda *_, n=stop_at - begun, looks=looks: next(looks) >= n)
             run = train(recipe=made, out=tmp_path / "parts", device=DEVICE)

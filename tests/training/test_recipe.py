@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.training.cases import BIJECTION, SMALL_HMM, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import Optimiser, Recipe, Schedule, recipe_for
-from windtunnel.training.loop import apply_options
+from windtunnel.training.start import apply_options
 from windtunnel.training.recipes import generic, quick
 from windtunnel.training.standard import NAMED, STANDARD
 from windtunnel.tunnels import HMM, Bijection, Recall

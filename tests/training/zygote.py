@@ -154,13 +154,14 @@ def _fork(task: dict[str, Any]) -> dict[str, Any]:
 def _serve() -> None:
     import torch
 
-    import windtunnel.training.loop as loop
+    import windtunnel.training.sitting as sitting
+    from windtunnel.training import train
     from windtunnel.tunnels import Bijection
 
     torch.set_num_threads(1)
-    here = loop.environment("cpu")  # asks git: once is enough
-    loop.environment = lambda device: here
-    loop.train(Bijection(4, 4), "mlp", depth=1, width=8, steps=1, optimiser="muon", device="cpu")  # what loads lazily
+    here = sitting.environment("cpu")  # asks git: once is enough
+    sitting.environment = lambda device: here
+    train(Bijection(4, 4), "mlp", depth=1, width=8, steps=1, optimiser="muon", device="cpu")  # what loads lazily
     for line in sys.stdin:
         print(json.dumps(_fork(json.loads(line))), flush=True)
 

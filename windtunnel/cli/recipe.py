@@ -9,7 +9,7 @@ import tyro
 
 from windtunnel.errors import InputError
 from windtunnel.training import Recipe, recipe_for
-from windtunnel.training.loop import apply_options
+from windtunnel.training.start import apply_options
 from windtunnel.tunnels import Tunnel
 
 

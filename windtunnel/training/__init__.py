@@ -1,10 +1,10 @@
 """From a recipe to a run: exact, resumable, fast."""
 
-from windtunnel.training.loop import train
 from windtunnel.training.recipe import Optimiser, Recipe, Schedule
 from windtunnel.training.recipes import recipe_for
 from windtunnel.training.run import Run, load
 from windtunnel.training.signals import Interrupted
+from windtunnel.training.start import train
 from windtunnel.training.trackers import Tracker
 
 __all__ = ["Interrupted", "Optimiser", "Recipe", "Run", "Schedule", "Tracker", "load", "recipe_for", "train"]

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import windtunnel as wt
 from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, Counts, contents, counts, same, tiny
 from windtunnel.errors import InputError
-from windtunnel.training import Recipe, load, loop, train
+from windtunnel.training import Recipe, load, sitting, train
 from windtunnel.training.network import Network
 from windtunnel.training.recipes import generic, quick
 
@@ -155,7 +155,7 @@ def hasty(monkeypatch, after: int) -> None:
         looks += 1
         return time.monotonic() + (3700 if looks % (after + 1) == 0 else 0)
 
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=monotonic, perf_counter=time.perf_counter))
+    monkeypatch.setattr(sitting, "time", SimpleNamespace(monotonic=monotonic, perf_counter=time.perf_counter))
 
 
 def test_max_minutes_stops_and_the_same_call_ends_identically(tmp_path, monkeypatch):

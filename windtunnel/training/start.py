@@ -1,0 +1,98 @@
+"""`train`: from what the caller says to a sitting that does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from windtunnel.environment import require_device
+from windtunnel.errors import InputError, require, require_int
+from windtunnel.models.registry import Factory
+from windtunnel.training.files import locked
+from windtunnel.training.folder import RunFolder
+from windtunnel.training.recipe import Recipe
+from windtunnel.training.recipes import recipe_for
+from windtunnel.training.run import Run
+from windtunnel.training.sitting import Say, Sitting
+from windtunnel.training.trackers import Tracker, open_tracker
+from windtunnel.tunnels import Tunnel
+
+
+def train(
+    tunnel: Tunnel | None = None,
+    model: str | Factory | None = None,
+    *,
+    recipe: Recipe | None = None,
+    preset: str | None = None,
+    seeds: int | tuple[int, ...] | None = None,
+    out: str | Path | None = None,
+    device: str | None = None,
+    tracker: str | Tracker = "none",
+    max_minutes: float | None = None,
+    earlier: bool = False,
+    say: Say | None = None,
+    **options: Any,
+) -> Run:
+    """Train a model on a tunnel and return the run.
+
+    tunnel, model   the world, and an architecture by name or any `Callable[[Tunnel], nn.Module]`
+    preset          start from this preset instead of the committed recipe for the pair
+    recipe          start from this recipe; it brings its own tunnel and model (a factory must be given again)
+    seeds           how many networks (seeds 0, 1, …), or which seeds
+    options         any field of `Recipe`, `Optimiser` or `Schedule` (steps=, batch=, lr=, …), or of the model
+                    (params=, depth=, width=, heads=, positions=, …)
+    out             folder to keep the run in; giving the same call again continues it.  None: only in memory
+    device          cpu or cuda; by default a GPU if there is one
+    max_minutes     stop after that long with everything saved; the same call goes on from there
+    earlier         if the last saved state is damaged, go on from the intact one before it
+    say             told one line when something is worth a line (continuing, already finished, stopped)
+    """
+    say = say or (lambda line: None)
+    factory = None if model is None or isinstance(model, str) else model
+    if recipe is None:
+        if tunnel is None or model is None:
+            raise InputError("tunnel, model: must both be given when no recipe is")
+        recipe = recipe_for(tunnel, model if isinstance(model, str) else _factory_name(model), preset)
+        if factory is not None:
+            recipe = recipe.with_options(model_options={})  # a size in built-in terms means nothing to it
+    else:
+        given = [name for name, value in (("tunnel", tunnel), ("preset", preset)) if value is not None]
+        given += ["model"] * isinstance(model, str)
+        require(not given, " and ".join(given), "given", "left out with a recipe, which brings its own")
+    recipe = apply_options(recipe, seeds, options)
+    device = require_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if max_minutes is not None:
+        require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
+    sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier)
+    if out is None:
+        return sitting.run(None)
+    with locked(Path(out)):
+        return sitting.run(RunFolder(out))
+
+
+def apply_options(recipe: Recipe, seeds: int | tuple[int, ...] | None, options: dict[str, Any]) -> Recipe:
+    """Put each option where it belongs: into the recipe's parts, or (what they do not know) into the model's."""
+    known = recipe.to_dict()
+    own = {*known, *known["optimiser"], *known["schedule"]} - {"tunnel", "model", "model_options", "schedule"}
+    mine = {name: value for name, value in options.items() if name in own}
+    theirs = {name: value for name, value in options.items() if name not in own}
+    for name in theirs.keys() & {"tunnel", "model", "seed", "quiet"}:  # words that `models.build` keeps for its caller
+        hint = "seeds" if name == "seed" else "an option of the recipe or the model"
+        raise InputError(f"option = {name!r}: must be {hint}")
+    if seeds is not None:
+        if isinstance(seeds, int):
+            require_int("seeds", seeds, 1)
+            seeds = tuple(range(seeds))
+        mine["seeds"] = seeds
+    if theirs:
+        size = {"params", "depth", "width", "heads", "preset", "ff_width"}
+        # A given size replaces the recipe's size; it is not mixed with it.
+        kept = {k: v for k, v in recipe.model_options.items() if not (size & theirs.keys() and k in size)}
+        mine["model_options"] = kept | theirs
+    return recipe.with_options(**mine)
+
+
+def _factory_name(factory: Factory) -> str:
+    return getattr(factory, "__name__", type(factory).__name__)
