@@ -18,8 +18,8 @@ from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, counts, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import Recipe, load, train
 from windtunnel.training.engine import Engine
-from windtunnel.training.sitting import Sitting
 from windtunnel.training.network import Network
+from windtunnel.training.sitting import Sitting
 
 pytestmark = pytest.mark.gpu
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.training.cases import BIJECTION, SMALL_HMM, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import Optimiser, Recipe, Schedule, recipe_for
-from windtunnel.training.start import apply_options
 from windtunnel.training.recipes import generic, quick
 from windtunnel.training.standard import NAMED, STANDARD
+from windtunnel.training.start import apply_options
 from windtunnel.tunnels import HMM, Bijection, Recall
 
 IDENTITY = ((1.0, 0.0), (0.0, 1.0))

@@ -37,7 +37,7 @@ def train(
 ) -> Run:
     """Train a model on a tunnel and return the run.
 
-    tunnel, model   the world, and an architecture by name or any `Callable[[Tunnel], nn.Module]`
+    tunnel, model   the world, and an architecture by name (default: transformer) or any `Callable[[Tunnel], nn.Module]`
     preset          start from this preset instead of the committed recipe for the pair
     recipe          start from this recipe; it brings its own tunnel and model (a factory must be given again)
     seeds           how many networks (seeds 0, 1, …), or which seeds
@@ -52,9 +52,9 @@ def train(
     say = say or (lambda line: None)
     factory = None if model is None or isinstance(model, str) else model
     if recipe is None:
-        if tunnel is None or model is None:
-            raise InputError("tunnel, model: must both be given when no recipe is")
-        recipe = recipe_for(tunnel, model if isinstance(model, str) else _factory_name(model), preset)
+        if tunnel is None:
+            raise InputError("tunnel = None: must be given when no recipe is")
+        recipe = recipe_for(tunnel, _factory_name(factory) if factory else str(model or "transformer"), preset)
         if factory is not None:
             recipe = recipe.with_options(model_options={})  # a size in built-in terms means nothing to it
     else:
