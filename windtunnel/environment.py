@@ -29,6 +29,13 @@ def environment(device: str = "cpu") -> dict[str, object]:
     return record
 
 
+def default_device() -> str:
+    """A GPU if there is one."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def require_device(device: str) -> str:
     """The device, if it is here; one line otherwise."""
     import torch

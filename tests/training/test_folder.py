@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -183,7 +184,7 @@ def test_no_pickle_is_in_a_run(tmp_path):
 
 
 # --- several seeds that advance together, as on a GPU
-class TestStatesInCommon:
+class TestGroups:
     def place(self, tmp_path, steps: dict[int, list[int]]):
         from windtunnel.training.sitting import Sitting
         from windtunnel.training.trackers import Silent
@@ -200,13 +201,19 @@ class TestStatesInCommon:
         fresh = [Network(recipe, seed, "cpu") for seed in steps]
         return Sitting(recipe, None, "cpu", Silent(), lambda line: None, None, False), fresh, folder
 
-    def test_a_kill_between_two_seeds_saves_goes_back_to_the_state_they_share(self, tmp_path):
-        sitting, networks, folder = self.place(tmp_path, {0: [2, 4, 6], 1: [2, 4]})
-        assert sitting._resume(networks, folder) == 4
-        assert [int(network.step) for network in networks] == [4, 4]
-        assert folder.seed(0).last_step() == 4  # what it had beyond is written again
+    def test_seeds_at_one_step_advance_together_and_none_goes_back(self, tmp_path, monkeypatch):
+        sitting, _, folder = self.place(tmp_path, {0: [2, 4], 1: [2], 2: [], 3: [2, 4]})
+        sitting.device = "cuda"  # only the grouping is asked for
+        assert sitting._groups(folder) == [(0, 3), (1,), (2,)]
 
-    def test_no_state_in_common_starts_over(self, tmp_path):
-        sitting, networks, folder = self.place(tmp_path, {0: [2], 1: []})
-        assert sitting._resume(networks, folder) == -1
-        assert [int(network.step) for network in networks] == [0, 0]
+    def test_resuming_one_group_leaves_the_others_alone(self, tmp_path):
+        sitting, networks, folder = self.place(tmp_path, {0: [2, 4], 1: [], 2: [2, 4]})
+        assert sitting._resume([networks[0], networks[2]], folder) == 4
+        assert [int(network.step) for network in networks] == [4, 0, 4]
+        assert sitting._resume([networks[1]], folder) == -1
+        assert folder.seed(0).last_step() == folder.seed(2).last_step() == 4
+
+    def test_a_finished_seed_is_in_no_group(self, tmp_path):
+        sitting, _, folder = self.place(tmp_path, {0: [4, 8], 1: [4]})
+        sitting.device, sitting.recipe = "cuda", replace(sitting.recipe, steps=8)
+        assert sitting._groups(folder) == [(1,)]

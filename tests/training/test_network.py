@@ -173,11 +173,11 @@ def test_finite_sees_every_part_of_the_state():
 def test_seeds_differ_in_weights_and_data():
     a, b = network(seed=0), network(seed=1)
     assert not torch.equal(a.model.head.weight, b.model.head.weight)
-    assert not torch.equal(a._draw(a.step)[0], b._draw(b.step)[0])
+    assert not torch.equal(a._draw(a.step, a.seed)[0], b._draw(b.step, b.seed)[0])
 
 
 def test_steps_see_fresh_data():
     net = network(batch=64)
-    first = net._draw(net.step)[0]
+    first = net._draw(net.step, net.seed)[0]
     net.advance()
-    assert not torch.equal(first, net._draw(net.step)[0])
+    assert not torch.equal(first, net._draw(net.step, net.seed)[0])

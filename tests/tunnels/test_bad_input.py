@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import windtunnel as wt
 from windtunnel.tunnels import HMM, Bijection, Recall
@@ -18,6 +19,8 @@ BAD = [
     (HMM, {"dynamics": "periodic"}, "dynamics = 'periodic'", "rotating"),
     (HMM, {"dynamics": "rotating", "mixing": (0.9, 0.8)}, "mixing = (0.9, 0.8)", "0 <= low <= high <= 1"),
     (HMM, {"dynamics": "sticky", "mixing": (0.9, 1.2)}, "mixing = (0.9, 1.2)", "0 <= low <= high <= 1"),
+    (HMM, {"dynamics": "sticky", "mixing": 0.9}, "mixing = 0.9", "a band (low, high)"),
+    (Bijection, {"replacement": "no"}, "replacement = 'no'", "True or False"),
     (HMM, {"mixing": (0.9, 0.95)}, "mixing = (0.9, 0.95)", "left out when dynamics is dirichlet"),
     (HMM, {"concentration": 0.0}, "concentration = 0.0", "positive"),
     (HMM, {"header": "tokens"}, "prior = 'dirichlet'", "released when header is tokens"),
@@ -76,6 +79,9 @@ def test_bad_options(cls, options, names, allows):
         ({"count": 5, "seed": 2**32}, "seed = 4294967296"),
         ({"count": 5, "stream": "exam"}, "stream = 'exam'"),
         ({"count": 5, "start": -1}, "start = -1"),
+        ({"count": 5, "start": 2**63}, "start = "),
+        ({"count": 5, "device": "gpu"}, "device = 'gpu'"),
+        ({"count": 5, "dtype": torch.int64}, "dtype = torch.int64"),
     ],
 )
 def test_bad_sampling(options, names):

@@ -234,3 +234,19 @@ def test_shapes_are_as_stated(tunnel):
     assert episodes.labels.shape == episodes.entropy_bits.shape == (7, tunnel.readouts)
     assert len(episodes[2:5]) == 3
     assert episodes.inputs.readout.shape == (tunnel.readouts,)
+
+
+def test_large_batches_leave_the_thread_setting_alone():
+    import threading
+
+    before, seen = torch.get_num_threads(), []
+    HMM(length=2).sample(9000)
+    thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert torch.get_num_threads() == before == seen[0]
+
+
+def test_tiny_noise_keeps_a_proper_belief():
+    posterior = Recall(pairs=2, queries=1, keys=4, values=4, noise=1e-310).sample(20).posterior
+    assert bool(posterior.isfinite().all())

@@ -9,6 +9,7 @@ import tyro
 
 from windtunnel.errors import InputError
 from windtunnel.training import Recipe, recipe_for
+from windtunnel.training.recipes import default_preset
 from windtunnel.training.start import apply_options
 from windtunnel.tunnels import Tunnel
 
@@ -85,7 +86,7 @@ class RecipeFlags:
     """Any other option of the model: positions=rope, style=stacked, context=position, state=32 …"""
 
 
-def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags) -> Recipe:
+def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str) -> Recipe:
     """The committed recipe of the pair, or that of the preset, with the flags that were given."""
     apart = ("preset", "seeds", "option")
     typed = {f.name: getattr(flags, f.name) for f in fields(RecipeFlags) if f.name not in apart}
@@ -95,7 +96,8 @@ def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags) -> Recipe:
         if name in options:
             raise InputError(f"--option {word}: must be given once, {name} is set already")
         options[name] = value
-    return apply_options(recipe_for(tunnel, model, flags.preset), flags.seeds, options)
+    preset = flags.preset or default_preset(device)
+    return apply_options(recipe_for(tunnel, model, preset), flags.seeds, options)
 
 
 def _option(word: str) -> tuple[str, int | float | str]:

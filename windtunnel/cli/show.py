@@ -7,8 +7,7 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -120,15 +119,3 @@ def print_json(document: dict[str, Any]) -> None:
     """Print one JSON document, with the versions that made it.  It holds no NaN: infinity is the string "inf"."""
     versions = {"windtunnel": __version__, "torch": version("torch"), "python": platform.python_version()}
     print(json.dumps({**document, "versions": versions}, allow_nan=False))
-
-
-@contextmanager
-def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
-    """A progress line on the error stream while a terminal is watching; gives the function that advances it."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    terminal = Console(stderr=True)
-    with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as line:
-        task = line.add_task(what, total=steps)
-        yield lambda: line.advance(task)

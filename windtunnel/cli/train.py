@@ -15,6 +15,7 @@ from windtunnel.cli.parse import leading
 from windtunnel.cli.progress import Several, say, watch
 from windtunnel.cli.recipe import Float, RecipeFlags, recipe_from
 from windtunnel.cli.tunnel import describe, parse_tunnel
+from windtunnel.environment import default_device, require_device
 from windtunnel.errors import require_choice
 from windtunnel.training import Run, train
 from windtunnel.training.trackers import open_tracker
@@ -42,7 +43,7 @@ def run(words: list[str]) -> None:
     """Train, then say where the run stands and what to type next."""
     model, words = _split(words)
     tunnel, options = parse_tunnel(Train, "train", words, then="MODEL")
-    recipe = recipe_from(tunnel, model, options)
+    recipe = recipe_from(tunnel, model, options, require_device(options.device or default_device()))
     network = models.build(model, tunnel, quiet=True, **recipe.model_options)  # a bad option is told before any folder
     size = models.describe(network)
     trained = train(

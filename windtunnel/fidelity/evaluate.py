@@ -9,8 +9,7 @@ Episodes stream by in chunks and are never kept, so a claim at 1e-4 bits can aff
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError, require, require_choice, require_int
-from windtunnel.fidelity.predictor import Predictor, checked_log_probs
+from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.fidelity.score import Score, Where, score_fields
 from windtunnel.fidelity.tally import ExactTally, NetworkTally
 from windtunnel.tunnels.base import Tunnel
@@ -94,7 +93,7 @@ def evaluate_all(
         name: [NetworkTally(tunnel, device, seed if len(predictors) == 1 else None) for _ in predictors]
         for name, predictors in groups.items()
     }
-    with _evaluation_mode(everyone):
+    with evaluation_mode(everyone):
         for start in range(0, episodes, chunk):
             batch = tunnel.sample(min(chunk, episodes - start), seed, stream, device, start=start)
             mask = _selection(batch, tunnel, where, indices)
@@ -138,20 +137,6 @@ def _home(predictors: list[Predictor]) -> torch.device:
             for parameter in predictor.parameters():
                 return parameter.device
     return torch.device("cpu")
-
-
-@contextmanager
-def _evaluation_mode(predictors: list[Predictor]) -> Iterator[None]:
-    """Networks in eval mode; afterwards every submodule is as it was, even where only some were training."""
-    networks = [predictor for predictor in predictors if isinstance(predictor, nn.Module)]
-    before = [(module, module.training) for network in networks for module in network.modules()]
-    try:
-        for network in networks:
-            network.eval()
-        yield
-    finally:
-        for module, was_training in before:
-            module.training = was_training
 
 
 def _readout_indices(positions: slice | Sequence[int] | None, readouts: int) -> tuple[int, ...] | None:

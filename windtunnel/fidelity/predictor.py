@@ -7,11 +7,13 @@ could not give an honest number.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Float64
-from torch import Tensor
+from torch import Tensor, nn
 
 from windtunnel.errors import InputError
 from windtunnel.tunnels.base import Tunnel
@@ -29,6 +31,35 @@ class Predictor(Protocol):
         ...
 
 
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Float32 products in float32: a GPU may otherwise drop to TF32's 10 bits of mantissa (cuDNN's LSTM does)."""
+    cudnn: Any = torch.backends.cudnn  # its parts are set up at run time, unseen by type checkers
+    backends = (torch.backends.cuda.matmul, cudnn.rnn, cudnn.conv)
+    before = [backend.fp32_precision for backend in backends]
+    try:
+        for backend in backends:
+            backend.fp32_precision = "ieee"
+        yield
+    finally:
+        for backend, precision in zip(backends, before, strict=True):
+            backend.fp32_precision = precision
+
+
+@contextmanager
+def evaluation_mode(predictors: Iterable[object]) -> Iterator[None]:
+    """Networks in eval mode; afterwards every submodule is as it was, even where only some were training."""
+    networks = [predictor for predictor in predictors if isinstance(predictor, nn.Module)]
+    before = [(module, module.training) for network in networks for module in network.modules()]
+    try:
+        for network in networks:
+            network.eval()
+        yield
+    finally:
+        for module, was_training in before:
+            module.training = was_training
+
+
 @torch.no_grad()
 def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> Float64[Tensor, "n K C"]:
     """The predictor's log-probabilities in float64, checked and renormalised.  A class may have probability 0 (−inf).
@@ -38,7 +69,7 @@ def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> F
     float64 removes it.  What is left of the rounding enters the KL squared, so a KL is meaningful down to 1e-9 bits
     and below; entropies, where it enters once, are good to about 1e-7.
     """
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # cuDNN's LSTM would drop to 10 bits of mantissa
+    with full_precision():
         returned = predictor.log_probs(inputs)
     expected = (len(inputs), len(inputs.readout), tunnel.classes)
 

@@ -137,7 +137,11 @@ def _mean_estimate(networks: list[NetworkTally], metric: int, scale: Scale, epis
 
 
 def _curve_estimate(networks: list[NetworkTally], episodes: int) -> Estimate:
-    """Mean over positions of |mean gap|.  Replicates carry the same upward bias by sampling as the value itself."""
+    """Mean over positions of |mean gap|.
+
+    Sampling biases the value upward (its `floor` says by how much), and resampling biases a replicate once more by
+    about the same.  That second bias is taken off, so that the interval has the value's own.
+    """
     gaps = np.abs(np.stack([tally.sums.per_position()[0, GAP] for tally in networks]))
     bootstrap = networks[0].bootstrap
     replicates = None
@@ -145,6 +149,7 @@ def _curve_estimate(networks: list[NetworkTally], episodes: int) -> Estimate:
         drawn = np.abs(bootstrap.sums.per_position()[:, GAP])
         drawn = drawn[~np.isnan(drawn).all(axis=1)]  # a replicate of a tiny selection may have drawn none of it
         replicates = np.nanmean(drawn, axis=1)
+        replicates = np.maximum(replicates - (replicates.mean() - np.nanmean(gaps)), 0.0)
     floor = float(np.nanmean([tally.gap_floor for tally in networks]))
     return _estimate(np.nanmean(gaps, axis=1), gaps.mean(0), replicates, "log", episodes, floor)
 

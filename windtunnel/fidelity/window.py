@@ -10,12 +10,13 @@ import math
 from functools import lru_cache
 
 from windtunnel.errors import InputError
+from windtunnel.fidelity.baselines.common import Uniform
+from windtunnel.fidelity.baselines.hmm import WindowFilter
 from windtunnel.fidelity.evaluate import evaluate
 from windtunnel.fidelity.score import Score, Where
 from windtunnel.tunnels.hmm import HMM
 
-WINDOWS = (1, 2, 3, 4, 8, 12, 16)
-EPISODES = 4096  # at most; the ladder of windows needs no more precision than a model's usual score
+LADDER = (1, 2, 3, 4, 8, 12, 16)
 EXACT_BITS = 1e-12  # a window that covers everything is exact but for rounding; below this KLs are all alike
 
 
@@ -23,12 +24,11 @@ def equivalent_window(score: Score) -> float:
     """The window length L, in observations, whose filter has the score's KL; linear in log KL between lengths.
 
     0.0 when the score is no better than uniform, inf when it is better than the longest window tried.  Windows are
-    scored on the score's own episodes (the first 4,096 of them) and readouts.
+    scored on the score's own episodes and readouts.
     """
     if not isinstance(score.tunnel, HMM):
         raise InputError(f"score.tunnel = {score.tunnel!r}: must be an HMM, the only tunnel with window filters")
-    episodes = min(score.episodes, EPISODES)
-    ladder = _ladder(score.tunnel, episodes, score.seed, score.stream, score.where, score.positions)
+    ladder = _ladder(score.tunnel, score.episodes, score.seed, score.stream, score.where, score.positions)
     target = max(score.kl_bits.mean, EXACT_BITS)
     shorter, worse = ladder[0]
     if target >= worse:
@@ -45,10 +45,7 @@ def _ladder(
     tunnel: HMM, episodes: int, seed: int, stream: str, where: Where, positions: tuple[int, ...] | None
 ) -> tuple[tuple[int, float], ...]:
     """(window, KL in bits) for growing windows; window 0, which sees nothing, is the uniform guess."""
-    from windtunnel.fidelity.baselines.common import Uniform
-    from windtunnel.fidelity.baselines.hmm import WindowFilter
-
-    windows = [window for window in WINDOWS if window < tunnel.length]
+    windows = [window for window in LADDER if window < tunnel.length]
     rungs = [Uniform(tunnel.classes), *(WindowFilter(tunnel, window, restart="uniform") for window in windows)]
     # One call scores all rungs on the same episodes; its interval "over seeds" has no meaning here and is not used.
     score = evaluate(rungs, tunnel, episodes=episodes, seed=seed, stream=stream, where=where, positions=positions)

@@ -18,8 +18,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError
+from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.base import SequenceModel
-from windtunnel.models.taps import Tap
+from windtunnel.models.taps import Record, Tap
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs
 
@@ -33,6 +34,7 @@ class Adapted(nn.Module):
         super().__init__()
         self.module, self.name = module, name
         self.has_taps = "tap" in inspect.signature(module.forward).parameters
+        self.shapes: dict[str, tuple[int, ...]] = {}
 
     def forward(
         self,
@@ -50,7 +52,12 @@ class Adapted(nn.Module):
             logits = self.module(tokens, features, readout, tap=tap)
         else:
             raise InputError(f"model {self.name} has no taps: its forward must take a keyword `tap`")
-        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+        # A wrong return type is told by `adapt`, which tries every model once.
+        return logits.to(torch.promote_types(logits.dtype, torch.float32)) if isinstance(logits, Tensor) else logits
+
+    def taps(self) -> dict[str, tuple[int, ...]]:
+        """Every tap's name with its shape for one episode, as seen when the model was built."""
+        return self.shapes
 
     def log_probs(self, inputs: Inputs, tap: Tap | None = None) -> Float[Tensor, "n K C"]:
         """Natural-log probabilities at the readout positions."""
@@ -59,23 +66,27 @@ class Adapted(nn.Module):
 
 @torch.no_grad()
 def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapted:
-    """Wrap a module and try it on two episodes, so that a wrong shape is found before training starts."""
-    if isinstance(module, SequenceModel | Adapted):
-        return module
+    """Wrap a module and try it on two episodes, so that what does not fit is found before training starts."""
     if not isinstance(module, nn.Module):
         raise InputError(f"model {name} returned {type(module).__name__}: must be a torch.nn.Module")
-    adapted = Adapted(module, name)
+    adapted = module if isinstance(module, SequenceModel | Adapted) else Adapted(module, name)
     inputs = tunnel.sample(2, dtype=torch.float32).inputs
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
     inputs = inputs.to(device)
+    record = Record()
     try:
-        logits = module(inputs.tokens, inputs.features, inputs.readout)
-    except TypeError as error:
-        raise InputError(f"model {name}: forward must take (tokens, features, readout) ({error})") from error
+        with evaluation_mode([adapted]):  # a trial must leave running statistics alone
+            tapped = (record,) if getattr(adapted, "has_taps", False) else ()
+            logits = adapted(inputs.tokens, inputs.features, inputs.readout, *tapped)
+    except Exception as error:  # whatever a foreign forward raises, the user is told in one line
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"model {name}: forward must take (tokens, features, readout) ({reason})") from error
     wanted = (2, tunnel.readouts, tunnel.classes)
     got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if got != wanted:
         raise InputError(f"model {name} returned logits of shape {got}: must be (n, readouts, classes) = {wanted}")
+    if isinstance(adapted, Adapted):
+        adapted.shapes = {label: (1, *value.shape[1:]) for label, value in record.tensors().items()}
     return adapted
 
 

@@ -59,7 +59,7 @@ def build(
         sized = {"params": params, "max_length": max_length, "preset": preset}
         given |= {name: value for name, value in sized.items() if value is not None}
         name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
-        return adapt(_seeded(seed, _call, found, tunnel, given), tunnel, name)
+        return _seeded(seed, lambda: adapt(_call(found, tunnel, given), tunnel, name))
     sizes = Sizes.of(tunnel, max_length)
     config = resolve(found, sizes, params=params, preset=preset, given=given)
     built = _seeded(seed, found, config, sizes)

@@ -42,6 +42,11 @@ def find(name: str) -> type[SequenceModel] | Factory:
     return _BUILT_IN.get(name) or _REGISTERED[name]
 
 
+def is_built_in(name: str) -> bool:
+    """Whether the name is one of ours, rather than registered or unknown."""
+    return name in _BUILT_IN
+
+
 def names() -> list[str]:
     """Every name that `build` accepts."""
     return [*_BUILT_IN, *_REGISTERED]

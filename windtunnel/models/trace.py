@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError, require_int
-from windtunnel.models.base import SequenceModel
+from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.taps import Record, require_matched
 from windtunnel.tunnels.episodes import Episodes, Inputs
 
@@ -33,17 +33,18 @@ def trace(
     if not has_taps(model):
         raise InputError(f"model {getattr(model, 'name', type(model).__name__)} has no taps: nothing to trace")
     inputs = episodes.inputs if isinstance(episodes, Episodes) else episodes
-    home = next(model.parameters()).device
+    home = next((parameter.device for parameter in model.parameters()), inputs.tokens.device)
     kept: dict[str, Tensor] = {}
-    for first in range(0, len(inputs), chunk):
-        record = Record(patterns)
-        part = inputs[first : first + chunk].to(home)
-        model(part.tokens, part.features, part.readout, record)
-        require_matched(patterns or (), record.seen)
-        for name, value in record.tensors().items():
-            if name not in kept:
-                kept[name] = torch.empty(len(inputs), *value.shape[1:], dtype=value.dtype, device=device)
-            kept[name][first : first + len(value)] = value
+    with evaluation_mode([model]):
+        for first in range(0, len(inputs), chunk):
+            record = Record(patterns)
+            part = inputs[first : first + chunk].to(home)
+            model(part.tokens, part.features, part.readout, record)
+            require_matched(patterns or (), record.seen)
+            for name, value in record.tensors().items():
+                if name not in kept:
+                    kept[name] = torch.empty(len(inputs), *value.shape[1:], dtype=value.dtype, device=device)
+                kept[name][first : first + len(value)] = value
     return kept
 
 
@@ -53,5 +54,5 @@ def has_taps(model: nn.Module) -> bool:
 
 
 def tap_names(model: nn.Module) -> list[str]:
-    """The names of a built-in model's taps, in order; `model.taps()` has their shapes too."""
-    return list(model.taps()) if isinstance(model, SequenceModel) else []
+    """The names of a model's taps, in order (none for a model without); `model.taps()` has their shapes too."""
+    return list(model.taps()) if has_taps(model) else []  # pyright: ignore[reportCallIssue]

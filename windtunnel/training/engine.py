@@ -10,6 +10,7 @@ simpler, work for cuDNN's LSTM and for foreign modules, and keep each seed's ari
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import torch
 
@@ -73,8 +74,6 @@ class Engine:
 
 def fitting_batch(network: Network) -> int | None:
     """After running out of GPU memory: the largest halving of the batch whose step fits, or None."""
-    from dataclasses import replace
-
     batch = network.recipe.batch
     while batch > 1:
         batch //= 2
@@ -95,5 +94,5 @@ def out_of_memory(networks: list[Network]) -> InputError:
     fits = fitting_batch(networks[0])
     if fits is None:
         return InputError(f"batch = {batch}: not even a batch of 1 fits into GPU memory; take a smaller model")
-    share = "" if together == 1 else f" (or fewer than {together} seeds at once)"
-    return InputError(f"batch = {batch}: does not fit into GPU memory; a batch of {fits} does{share}")
+    alone = "" if together == 1 else f" for one seed (here are {together}; they can also be trained one by one)"
+    return InputError(f"batch = {batch}: does not fit into GPU memory; a batch of {fits} does{alone}")

@@ -159,17 +159,23 @@ class SeedFolder:
         states = self._list()["resume"]
         return states[-1]["step"] if states else None
 
-    def last_state(self, earlier: bool = False, limit: int | None = None) -> tuple[int, dict[str, Tensor]] | None:
-        """The step and state to go on from (at most `limit`); None for a fresh start.
+    def last_state(self, earlier: bool = False) -> tuple[int, dict[str, Tensor]] | None:
+        """The step and state to go on from; None for a fresh start.
 
         A damaged state is an error that names the file and the intact one before it; with `earlier`, that one is
         taken, or a fresh start if there is none.
         """
-        states = [entry for entry in self._list()["resume"] if limit is None or entry["step"] <= limit]
-        for entry in reversed(states):
+        states = self._list()["resume"]
+        step = self.resume_step(earlier)
+        found = [entry for entry in states if entry["step"] == step]
+        return (step, self._read(found[0], states, resumable=True)) if found else None
+
+    def resume_step(self, earlier: bool = False) -> int:
+        """The step that training would go on from; −1 for a fresh start.  With `earlier`, only intact states count."""
+        for entry in reversed(self._list()["resume"]):
             if not earlier or intact(self.path / entry["file"], entry["sha256"]):
-                return entry["step"], self._read(entry, states, resumable=True)
-        return None
+                return entry["step"]
+        return -1
 
     def _read(self, entry: dict[str, Any], among: list[dict[str, Any]], resumable: bool = False) -> dict[str, Tensor]:
         path = self.path / entry["file"]

@@ -7,6 +7,7 @@ can replay the whole step from a captured graph without asking the host anything
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
+from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.models.registry import Factory
 from windtunnel.training.optimiser import Stepper
 from windtunnel.training.recipe import Recipe
@@ -40,26 +42,28 @@ class Network:
         self.loss_count = torch.zeros((), dtype=torch.int64, device=device)
         self.broken_at = torch.full((), -1, dtype=torch.int64, device=device)  # first step whose loss was not finite
         self.average = [p.detach().clone() for p in self.parameters] if recipe.optimiser.average else None
-        self._forward = self.model.forward
-        self._sample = self._draw
+        self._forward, self._sample = self.model.forward, self._draw
+        # On a GPU the seed is a tensor: one compiled sampler then serves all seeds.
+        self._key: int | Tensor = seed if self.device.type == "cpu" else torch.tensor(seed, device=device)
+        # Built-in models draw nothing while they train; one's own may (dropout), and must draw the same after a resume.
+        self._seeded_steps = self.device.type == "cpu" and not isinstance(built, models.SequenceModel)
 
     def compile(self) -> None:
         """Fuse the forward pass and the sampler; both still trace to the same numbers within rounding."""
-        if getattr(self.model, "compilable", True):
-            self._forward = torch.compile(self.model.forward, dynamic=False)
+        self._forward = models.compiled(self.model)
         self._sample = torch.compile(self._draw, dynamic=False)
 
-    def _draw(self, step: Tensor) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
+    def _draw(self, step: Tensor, seed: int | Tensor) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
         """The batch of a step, always fresh: tokens, features, readout, and the target of the loss."""
         batch, tunnel = self.recipe.batch, self.recipe.tunnel
         numbers = step * batch + torch.arange(batch, device=step.device)
-        episodes = tunnel.episodes(tunnel.draw(Source(self.seed, _TRAIN, numbers)), torch.float32)
+        episodes = tunnel.episodes(tunnel.draw(Source(seed, _TRAIN, numbers)), torch.float32)
         target = episodes.labels if self.recipe.supervision == "labels" else episodes.posterior
         return episodes.inputs.tokens, episodes.inputs.features, episodes.inputs.readout, target
 
     def loss(self) -> Tensor:
         """Mean cross-entropy in nats on this step's fresh batch."""
-        tokens, features, readout, target = self._sample(self.step)
+        tokens, features, readout, target = self._sample(self.step, self._key)
         half = self.recipe.precision == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             logits = self._forward(tokens, features, readout)
@@ -67,8 +71,13 @@ class Network:
         return F.cross_entropy(logits.flatten(0, 1).float(), target)
 
     def advance(self) -> None:
-        """One step.  Nothing here waits for the device."""
-        loss = self.loss()
+        """One step.  Nothing here waits for a GPU."""
+        if self._seeded_steps:
+            with torch.random.fork_rng(devices=[]):
+                torch.default_generator.manual_seed((self.seed << 32) + int(self.step))
+                loss = self.loss()
+        else:
+            loss = self.loss()
         for parameter in self.parameters:
             parameter.grad = None
         loss.backward()
@@ -94,23 +103,20 @@ class Network:
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
         """KL and per-sequence entropy error in bits on the validation stream, of the weights that would be kept."""
-        recipe, modes = self.recipe, [(module, module.training) for module in self.model.modules()]
+        recipe = self.recipe
         self._swap_average()
-        self.model.eval()  # built-in models do not mind; one's own may drop out or keep running statistics
         try:
             kl, entropy, count = 0.0, 0.0, 0
             chunk = min(1024, recipe.validation_episodes)
-            for start in range(0, recipe.validation_episodes, chunk):
-                size = min(chunk, recipe.validation_episodes - start)
-                batch = recipe.tunnel.sample(size, VALIDATION_SEED, "validation", self.device, start=start)
-                log_q = self.model.log_probs(batch.inputs).double()  # type: ignore[operator]
-                log_q = log_q - torch.logsumexp(log_q, -1, keepdim=True)
-                kl += float(kl_bits(batch.posterior, log_q).sum())
-                entropy += float((model_entropy_bits(log_q) - batch.entropy_bits).abs().sum())
-                count += batch.labels.numel()
+            with evaluation_mode([self.model]):
+                for start in range(0, recipe.validation_episodes, chunk):
+                    size = min(chunk, recipe.validation_episodes - start)
+                    batch = recipe.tunnel.sample(size, VALIDATION_SEED, "validation", self.device, start=start)
+                    log_q = checked_log_probs(cast(Predictor, self.model), batch.inputs, recipe.tunnel)
+                    kl += float(kl_bits(batch.posterior, log_q).sum())
+                    entropy += float((model_entropy_bits(log_q) - batch.entropy_bits).abs().sum())
+                    count += batch.labels.numel()
         finally:
-            for module, training in modes:
-                module.training = training
             self._swap_average()
         return {"kl_bits": kl / count, "entropy_mae_bits": entropy / count}
 

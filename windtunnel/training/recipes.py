@@ -6,20 +6,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windtunnel.errors import require_choice
+from windtunnel.models.registry import is_built_in
 from windtunnel.training.recipe import Optimiser, Recipe, Schedule
 from windtunnel.tunnels import Tunnel
 
 PRESETS = ("standard", "quick")
 
 
-def recipe_for(tunnel: Tunnel, model: str, preset: str | None = None) -> Recipe:
+def default_preset(device: str) -> str:
+    """`standard` is made for a GPU; on a CPU its networks would take hours."""
+    return "standard" if device.startswith("cuda") else "quick"
+
+
+def recipe_for(tunnel: Tunnel, model: str, preset: str = "standard") -> Recipe:
     """The committed recipe for a tunnel and an architecture; a sensible one for those we do not know."""
-    preset = preset or "standard"
     require_choice("preset", preset, PRESETS)
-    return quick(tunnel, model) if preset == "quick" else standard(tunnel, model)
+    recipe = quick(tunnel, model) if preset == "quick" else standard(tunnel, model)
+    # A size in built-in terms means nothing to one's own architecture.
+    return recipe if is_built_in(model) else recipe.with_options(model_options={})
 
 
 def quick(tunnel: Tunnel, model: str) -> Recipe:
@@ -51,7 +56,7 @@ def standard(tunnel: Tunnel, model: str) -> Recipe:
     return build(tunnel) if build else generic(tunnel, model)
 
 
-def generic(tunnel: Tunnel, model: str, **changes: Any) -> Recipe:
+def generic(tunnel: Tunnel, model: str) -> Recipe:
     """For a pair nobody tuned: AdamW at a rate that rarely fails, warm-up, cosine, exact beliefs as targets."""
     return Recipe(
         tunnel,
@@ -62,4 +67,4 @@ def generic(tunnel: Tunnel, model: str, **changes: Any) -> Recipe:
         batch=256,
         steps=4000,
         name="generic",
-    ).with_options(**changes)
+    )

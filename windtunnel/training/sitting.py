@@ -62,9 +62,7 @@ class Sitting:
                 probe = Network(recipe, recipe.seeds[0], "cpu", self.factory).model
                 folder.create(recipe, probe.spec if isinstance(probe, SequenceModel) else None)
             folder.add_environment(environment(self.device))
-        # A GPU takes all seeds in one step; a CPU one after the other, so that each is bit-identical to itself alone.
-        together = self.device.startswith("cuda")
-        groups = [recipe.seeds] if together else [(seed,) for seed in recipe.seeds]
+        groups = self._groups(folder)
         self.tracker.start(recipe, str(folder.path) if folder else None)
         try:
             with StopRequest() as stop:
@@ -143,22 +141,34 @@ class Sitting:
 
         return sink
 
+    def _groups(self, folder: RunFolder | None) -> list[tuple[int, ...]]:
+        """Seeds that advance together.
+
+        A CPU takes them one after the other.  A GPU takes all that stand at the same step in one group: a seed never
+        goes back for the sake of another, and a finished one is left alone.
+        """
+        if not self.device.startswith("cuda"):
+            return [(seed,) for seed in self.recipe.seeds]
+        standing: dict[int, list[int]] = {}
+        for seed in self.recipe.seeds:
+            step = -1 if folder is None else folder.seed(seed).resume_step(self.earlier)
+            standing.setdefault(step, []).append(seed)
+        standing.pop(self.recipe.steps, None)
+        return [tuple(seeds) for _, seeds in sorted(standing.items(), reverse=True)]
+
     def _resume(self, networks: list[Network], folder: RunFolder | None) -> int:
-        """Restore the newest state that all of them have; −1 if there is none."""
+        """Restore the state of each, all of one step; −1 if there is none."""
         if folder is None:
             return -1
-        limit: int | None = None
-        while True:
-            found = [folder.seed(network.seed).last_state(self.earlier, limit) for network in networks]
-            steps = {-1 if state is None else state[0] for state in found}
-            if len(steps) == 1:
-                break
-            limit = min(steps)  # a kill between two seeds' saves: go back to the state they share
-        step = steps.pop()
-        for network, state in zip(networks, found, strict=True):
+        steps = set()
+        for network in networks:
+            place = folder.seed(network.seed)
+            state = place.last_state(self.earlier)
             if state is not None:
                 network.restore(state[1])
-            folder.seed(network.seed).forget_after(step)
+            steps.add(-1 if state is None else state[0])
+            place.forget_after(-1 if state is None else state[0])
+        (step,) = steps
         if step >= 0:
             self.say(f"seed {', '.join(str(n.seed) for n in networks)}: from step {step} of {self.recipe.steps}")
         return step

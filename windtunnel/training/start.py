@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from windtunnel.environment import require_device
+from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require, require_int
 from windtunnel.models.registry import Factory
 from windtunnel.training.files import locked
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.recipe import Recipe
-from windtunnel.training.recipes import recipe_for
+from windtunnel.training.recipes import default_preset, recipe_for
 from windtunnel.training.run import Run
 from windtunnel.training.sitting import Say, Sitting
 from windtunnel.training.trackers import Tracker, open_tracker
@@ -38,7 +37,7 @@ def train(
     """Train a model on a tunnel and return the run.
 
     tunnel, model   the world, and an architecture by name (default: transformer) or any `Callable[[Tunnel], nn.Module]`
-    preset          start from this preset instead of the committed recipe for the pair
+    preset          `standard`, the committed recipe for the pair (default on a GPU), or `quick` (default on a CPU)
     recipe          start from this recipe; it brings its own tunnel and model (a factory must be given again)
     seeds           how many networks (seeds 0, 1, …), or which seeds
     options         any field of `Recipe`, `Optimiser` or `Schedule` (steps=, batch=, lr=, …), or of the model
@@ -51,20 +50,21 @@ def train(
     """
     say = say or (lambda line: None)
     factory = None if model is None or isinstance(model, str) else model
+    device = require_device(device or default_device())
     if recipe is None:
         if tunnel is None:
             raise InputError("tunnel = None: must be given when no recipe is")
-        recipe = recipe_for(tunnel, _factory_name(factory) if factory else str(model or "transformer"), preset)
-        if factory is not None:
-            recipe = recipe.with_options(model_options={})  # a size in built-in terms means nothing to it
+        recipe = recipe_for(
+            tunnel, _factory_name(factory) if factory else str(model or "transformer"), preset or default_preset(device)
+        )
     else:
         given = [name for name, value in (("tunnel", tunnel), ("preset", preset)) if value is not None]
         given += ["model"] * isinstance(model, str)
         require(not given, " and ".join(given), "given", "left out with a recipe, which brings its own")
     recipe = apply_options(recipe, seeds, options)
-    device = require_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if max_minutes is not None:
         require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
+        require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
     sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier)
     if out is None:
         return sitting.run(None)
@@ -74,8 +74,8 @@ def train(
 
 def apply_options(recipe: Recipe, seeds: int | tuple[int, ...] | None, options: dict[str, Any]) -> Recipe:
     """Put each option where it belongs: into the recipe's parts, or (what they do not know) into the model's."""
-    known = recipe.to_dict()
-    own = {*known, *known["optimiser"], *known["schedule"]} - {"tunnel", "model", "model_options", "schedule"}
+    names = {f.name for part in (recipe, recipe.optimiser, recipe.schedule) for f in fields(part)}
+    own = names - {"tunnel", "model", "model_options", "schedule"}
     mine = {name: value for name, value in options.items() if name in own}
     theirs = {name: value for name, value in options.items() if name not in own}
     for name in theirs.keys() & {"tunnel", "model", "seed", "quiet"}:  # words that `models.build` keeps for its caller

@@ -9,7 +9,8 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from windtunnel.errors import InputError, require_int
+from windtunnel.environment import require_device
+from windtunnel.errors import InputError, require, require_int
 from windtunnel.tunnels.blocks import CPU_BLOCK, in_blocks
 from windtunnel.tunnels.episodes import Episodes
 from windtunnel.tunnels.random import Source
@@ -95,7 +96,9 @@ class Tunnel(ABC):
         float64; `dtype` is that of features and posterior.
         """
         require_int("count", count, 1)
-        require_int("start", start, 0)
+        require_int("start", start, 0, 2**62)
+        require(dtype in (torch.float32, torch.float64), "dtype", dtype, "torch.float32 or torch.float64")
+        require_device(str(device))
 
         def part(first: int, size: int) -> Episodes:
             source = Source.open(seed, stream, size, start=start + first, device=device)

@@ -49,6 +49,7 @@ class Bijection(Tunnel):
         require_int("symbols", self.symbols, 2)
         require_int("length", self.length, 1)
         require_choice("layout", self.layout, ("plain", "paper"))
+        require(isinstance(self.replacement, bool), "replacement", self.replacement, "True or False")
         require(
             self.replacement or self.length <= self.symbols,
             "length",

@@ -26,9 +26,10 @@ def in_blocks(part: Callable[[int, int], Episodes], count: int) -> Episodes:
     def fill(first: int) -> None:
         _put(part(first, min(CPU_BLOCK, count - first)), whole, first)
 
-    # The setting is the worker thread's own: the caller's operations keep their threads.
-    with ThreadPoolExecutor(torch.get_num_threads(), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    threads = torch.get_num_threads()
+    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         list(pool.map(fill, range(CPU_BLOCK, count, CPU_BLOCK)))
+    torch.set_num_threads(threads)  # a worker's setting holds for itself, and for every thread begun after it
     return whole
 
 

@@ -24,17 +24,15 @@ def likelihoods(emission: Float[Tensor, "S M n"], observations: Int64[Tensor, "K
 def forward_filter(
     transition: Float[Tensor, "S S n"],
     likelihood: Float[Tensor, "K S n"],
-    prior: Float[Tensor, "S n"] | None = None,
 ) -> Float[Tensor, "K S n"]:
     """Filtering beliefs alpha_t(s) = P(s_t = s | o_1 … o_t), normalised at every step:
 
-        alpha_1(s) ∝ P(o_1 | s) prior(s)
+        alpha_1(s) ∝ P(o_1 | s)                              uniform start
         alpha_t(s) ∝ P(o_t | s) Σ_s' alpha_{t−1}(s') T[s', s]
 
-    transition[i, j] = P(next = j | now = i).  `prior` is the belief about the first state (uniform if None).
+    transition[i, j] = P(next = j | now = i).
     """
-    alpha = likelihood[0] if prior is None else likelihood[0] * prior
-    alpha = alpha / add_up(alpha, 0)
+    alpha = likelihood[0] / add_up(likelihood[0], 0)
     beliefs = [alpha]
     for step in likelihood[1:]:
         alpha = push(alpha, transition).mul_(step)

@@ -90,7 +90,9 @@ class HMM(Tunnel):
         if self.dynamics == "dirichlet":
             require(self.mixing is None, "mixing", self.mixing, "left out when dynamics is dirichlet")
             return
-        band = _DEFAULT_BAND if self.mixing is None else tuple(self.mixing)
+        if self.mixing is None:
+            return
+        band = tuple(self.mixing) if isinstance(self.mixing, tuple | list) else ()
         ok = len(band) == 2 and all(isinstance(r, int | float) for r in band) and 0.0 <= band[0] <= band[1] <= 1.0
         require(ok, "mixing", self.mixing, "a band (low, high) with 0 <= low <= high <= 1")
         object.__setattr__(self, "mixing", band)
@@ -199,11 +201,11 @@ class HMM(Tunnel):
             transition, emission = (matrix[..., None].expand(-1, -1, count) for matrix in fixed)
             return transition, emission
         emission = source.dirichlet(_EMISSION, self.concentration, self.states, self.symbols)
-        if self.mixing is not None:
-            sites = (_MIX, _STATIONARY, _CYCLE)
-            transition = mixed_chain(source, sites, self.states, self.mixing, self.dynamics == "rotating")
-        else:
+        if self.dynamics == "dirichlet":
             transition = source.dirichlet(_TRANSITION, self.concentration, self.states, self.states)
+        else:
+            sites, band = (_MIX, _STATIONARY, _CYCLE), self.mixing or _DEFAULT_BAND
+            transition = mixed_chain(source, sites, self.states, band, self.dynamics == "rotating")
         if self.prior == "released":
             transition, emission = (released_grid(rows).double() / GRID for rows in (transition, emission))
         return transition, emission

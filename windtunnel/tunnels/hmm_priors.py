@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from windtunnel.tunnels.random import Source
+from windtunnel.tunnels.random import Source, add_up
 
 GRID = 100  # the released prior works in hundredths …
 GRID_FLOOR = 5  # … of at least 0.05
@@ -40,7 +40,7 @@ def released_grid(rows: Float64[Tensor, "S M n"]) -> Int64[Tensor, "S M n"]:
     A shortfall is added one by one to the smallest entry, an excess taken one by one from the largest.
     """
     floored = rows.clamp_min(GRID_FLOOR / GRID)
-    floored = floored / floored.sum(1, keepdim=True)
+    floored = floored / add_up(floored, 1)[:, None]
     grid = torch.round(floored * GRID).long().clamp_min(GRID_FLOOR)
     width = rows.shape[1]
     entry = torch.arange(width, device=rows.device)[None, :, None]

@@ -122,8 +122,8 @@ class Recall(Tunnel):
         stored = latent["keys"].gather(1, latent["order"])
         counts = value_counts(stored, shown, queries, self.values, dtype)
         if self.noise > 0:
-            ratio = 1.0 + self.values * (1.0 - self.noise) / self.noise
-            posterior = torch.softmax(counts * math.log(ratio), -1)
+            log_ratio = math.log(self.noise + self.values * (1.0 - self.noise)) - math.log(self.noise)
+            posterior = torch.softmax(counts * log_ratio, -1)
         else:
             posterior = counts / self.repeats
         return Episodes(self._encode(stored, shown, queries), latent["answers"], posterior, dict(latent))
