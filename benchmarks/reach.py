@@ -18,15 +18,16 @@ import torch
 from common import save
 
 from windtunnel.environment import environment, require_device
+from windtunnel.errors import require_choice
 from windtunnel.fidelity import equivalent_window, evaluate
 from windtunnel.training import Run, train
 from windtunnel.training.standard import NAMED
 from windtunnel.tunnels import HMM
 
 
-def scores(run: Run, episodes: int) -> dict[str, Any]:
+def scores(run: Run, episodes: int, stream: str) -> dict[str, Any]:
     """Fidelity at home, and for HMMs beyond the trained length."""
-    home = evaluate(run, episodes=episodes)
+    home = evaluate(run, episodes=episodes, stream=stream)
     found: dict[str, Any] = {"home": home.to_dict()}
     tunnel = run.tunnel
     if isinstance(tunnel, HMM):
@@ -35,7 +36,7 @@ def scores(run: Run, episodes: int) -> dict[str, Any]:
             longer = tunnel.with_length(length)
             if any((getattr(m, "length_limit", None) or length + 99) < longer.positions for m in run.models):
                 continue  # weights tied to absolute positions go no further
-            found[f"length-{length}"] = evaluate(run, longer, episodes=episodes).to_dict()
+            found[f"length-{length}"] = evaluate(run, longer, episodes=episodes, stream=stream).to_dict()
             beyond = slice(tunnel.length, None)
             found[f"length-{length}-extrapolated"] = evaluate(
                 run, longer, episodes=episodes, positions=beyond
@@ -65,6 +66,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="recipe names, separated by commas")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=20_000)
+    parser.add_argument("--stream", default="test", help="validation while searching for a recipe, test for the result")
     parser.add_argument("--steps", type=int, default=None)
     parser.add_argument("--set", action="append", default=[], help="change a recipe option: name=value")
     parser.add_argument("--out", default=None)
@@ -73,13 +75,16 @@ def main() -> None:
     changes: dict[str, Any] = {name: _value(text) for name, text in (item.split("=") for item in options.set)}
     if options.steps:
         changes["steps"] = options.steps
+    wanted = options.only.split(",") if options.only else list(NAMED)
+    for name in wanted:
+        require_choice("--only", name, NAMED)
     for name, make in NAMED.items():
-        if options.only and name not in options.only.split(","):
+        if name not in wanted:
             continue
         start = time.perf_counter()
         run = train(recipe=make(), device=device, seeds=options.seeds, **changes)
         spent = run.seconds() | {"wall": time.perf_counter() - start}
-        found = scores(run, options.episodes)
+        found = scores(run, options.episodes, options.stream)
         print(f"== {name} {changes or ''} set-up {spent['setup']:.1f} s, training {spent['train']:.1f} s")
         history = {str(seed): run.metrics(seed) for seed in run.recipe.seeds}
         for seed, records in history.items():

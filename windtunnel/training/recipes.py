@@ -9,6 +9,7 @@ from __future__ import annotations
 from windtunnel.errors import require_choice
 from windtunnel.models.registry import is_built_in
 from windtunnel.training.recipe import Optimiser, Recipe, Schedule
+from windtunnel.training.standard import STANDARD, base
 from windtunnel.tunnels import Tunnel
 
 PRESETS = ("standard", "quick")
@@ -49,15 +50,19 @@ def quick(tunnel: Tunnel, model: str) -> Recipe:
 
 
 def standard(tunnel: Tunnel, model: str) -> Recipe:
-    """One GPU, minutes: 2.67M parameters (the paper's size), bfloat16, Muon on the matrices."""
-    from windtunnel.training.standard import STANDARD
+    """One GPU, minutes: 2.67M parameters (the paper's size), bfloat16, Muon on the matrices.
 
-    build = STANDARD.get((type(tunnel).__name__.lower(), model))
-    return build(tunnel) if build else generic(tunnel, model)
+    Tuned where `standard.py` has a function for the pair; for the other built-in architectures what those share.
+    """
+    world = type(tunnel).__name__.lower()
+    build = STANDARD.get((world, model))
+    if build:
+        return build(tunnel)
+    return base(tunnel, model, f"{world}-{model}") if is_built_in(model) else generic(tunnel, model)
 
 
 def generic(tunnel: Tunnel, model: str) -> Recipe:
-    """For a pair nobody tuned: AdamW at a rate that rarely fails, warm-up, cosine, exact beliefs as targets."""
+    """For an architecture of one's own: AdamW at a rate that rarely fails, warm-up, cosine."""
     return Recipe(
         tunnel,
         model,
