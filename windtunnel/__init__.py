@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("tunnels", "fidelity", "models", "training")
+_ROOMS = ("tunnels", "fidelity", "models", "training", "geometry", "mechanism")
 
 _HOMES = {  # name -> the room it lives in
     "baselines": "fidelity",
@@ -29,6 +29,8 @@ _HOMES = {  # name -> the room it lives in
 
 if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from windtunnel import fidelity as fidelity
+    from windtunnel import geometry as geometry
+    from windtunnel import mechanism as mechanism
     from windtunnel import models as models
     from windtunnel import training as training
     from windtunnel import tunnels as tunnels

@@ -1,5 +1,10 @@
-"""What the representation looks like, each number beside its nulls."""
+"""What the representation looks like, each number beside its nulls.
+
+for record in survey(run, only=["keys", "beliefs"]):
+    print(record.name, record.where, record.value, record.p_value)
+"""
 
 from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.survey import INSTRUMENTS, survey
 
-__all__ = ["Measurement", "Missing"]
+__all__ = ["INSTRUMENTS", "Measurement", "Missing", "survey"]

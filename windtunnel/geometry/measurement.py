@@ -3,17 +3,27 @@ the two are apart.
 
 A *null* is the same instrument on something that carries no signal: the untrained network, random vectors of equal
 dimension, shuffled labels, another episode's activations.  A null is kept as a sample of values, one per draw.
+
+The p-value of a value v against a sample of B draws is one-sided ("both": doubled):
+
+    B ≥ 19      (1 + draws at least as extreme as v) / (B + 1): no assumption, and never below 1 / (B + 1)
+    2 ≤ B < 19  Student's t of (v − mean) / (sd · √(1 + 1/B)) with B − 1 degrees of freedom: would one more draw lie so
+                far out?  Five untrained networks could never reach 0.05 by counting; this assumes they scatter normally
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import stdtr
 
 from windtunnel.errors import InputError
+
+COUNTED = 19  # from this many draws on, a p-value is counted and can reach 0.05
 
 
 @dataclass(frozen=True)
@@ -22,12 +32,13 @@ class Measurement:
 
     name      what was measured, e.g. "key cosine, centred"
     where     {"layer": 0, "head": 3, "positions": "observations", …}; empty for the whole network
-    value     the number; low, high its 95% interval (over what, `over` says: "sequences", "seeds", …)
+    value     the number; low, high its 95% interval (over what, `over` says: "sequences", "seeds", …); NaN where the
+              question has no answer, and the note says why
     unit      "bits", "" for a pure number, …
     nulls     name of the null -> its sampled values
     side      where a real effect would lie: "above" or "below" the null, or "both"
     effect    distance to the strongest null in units of that null's standard deviation; None without a spread
-    p_value   share of the strongest null's draws at least as extreme (with the usual + 1); None without nulls
+    p_value   against the strongest null, see above: the largest over all nulls; None without nulls
     searched  over how many places (layers × heads) the best was taken; each null draw then is its best as well
     arrays    what is needed to draw it
     note      a caveat in words, e.g. why it is not identifiable
@@ -52,11 +63,13 @@ class Measurement:
         for name, sample in self.nulls.items():
             if np.size(sample) == 0:
                 raise InputError(f"measurement {self.name!r}: null {name!r} must have at least one value")
+            if np.isnan(sample).any():  # NaN compares as "not extreme", which would make anything significant
+                raise InputError(f"measurement {self.name!r}: null {name!r} must be numbers, not NaN")
 
     @property
     def strongest_null(self) -> str | None:
         """The null that comes closest to the value."""
-        if not self.nulls:
+        if not self.nulls or math.isnan(self.value):
             return None
         return max(self.nulls, key=lambda name: (self._p(name), -abs(self._z(name) or 0.0)))
 
@@ -71,14 +84,21 @@ class Measurement:
         return None if strongest is None else self._z(strongest)
 
     def _p(self, name: str) -> float:
-        sample = np.asarray(self.nulls[name], dtype=float)
-        above, below = (1 + np.sum(sample >= self.value)), (1 + np.sum(sample <= self.value))
-        share = {"above": above, "below": below, "both": 2 * min(above, below)}[self.side] / (1 + len(sample))
-        return float(min(1.0, share))
+        sample = np.asarray(self.nulls[name], dtype=float).ravel()
+        if 2 <= len(sample) < COUNTED and (z := self._z(name)) is not None and math.isfinite(z):
+            upper = float(stdtr(len(sample) - 1, -z / math.sqrt(1 + 1 / len(sample))))
+            above, below = upper, 1.0 - upper
+        else:
+            above = float(1 + np.sum(sample >= self.value)) / (1 + len(sample))
+            below = float(1 + np.sum(sample <= self.value)) / (1 + len(sample))
+        return min(1.0, {"above": above, "below": below, "both": 2 * min(above, below)}[self.side])
 
     def _z(self, name: str) -> float | None:
-        sample = np.asarray(self.nulls[name], dtype=float)
-        if len(sample) < 2 or (spread := float(sample.std(ddof=1))) == 0.0:
+        sample = np.asarray(self.nulls[name], dtype=float).ravel()
+        if len(sample) < 2 or not np.isfinite(sample).all():
+            return None
+        spread = float(sample.std(ddof=1))
+        if spread <= 1e-12 * max(1.0, float(np.abs(sample).max())):  # equal up to rounding: no scale to measure by
             return None
         return (self.value - float(sample.mean())) / spread
 
@@ -87,19 +107,24 @@ class Measurement:
         return {
             "name": self.name,
             "where": dict(self.where),
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
+            "value": _plain(self.value),
+            "low": _plain(self.low),
+            "high": _plain(self.high),
             "over": self.over,
             "unit": self.unit,
-            "nulls": {name: np.asarray(sample, dtype=float).tolist() for name, sample in self.nulls.items()},
+            "nulls": {name: [_plain(v) for v in np.ravel(sample)] for name, sample in self.nulls.items()},
             "side": self.side,
             "strongest_null": self.strongest_null,
-            "effect": self.effect,
+            "effect": None if self.effect is None else _plain(self.effect),
             "p_value": self.p_value,
             "searched": self.searched,
             "note": self.note,
         }
+
+
+def _plain(value: float) -> float | None:
+    """A float that JSON can hold; NaN and the infinities become None."""
+    return float(value) if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""The record: p-values by counting and by t, what is refused, and what JSON gets."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from windtunnel.errors import InputError
+from windtunnel.geometry import Measurement
+
+
+def record(value: float, nulls: dict, side="above", **more) -> Measurement:
+    return Measurement("x", value, value, value, "sequences", nulls=nulls, side=side, **more)
+
+
+def test_many_draws_are_counted():
+    sample = np.arange(99.0)
+    assert record(98.5, {"a": sample}).p_value == pytest.approx(1 / 100)
+    assert record(49.0, {"a": sample}).p_value == pytest.approx(51 / 100)
+    assert record(0.5, {"a": sample}, "below").p_value == pytest.approx(2 / 100)
+    assert record(97.5, {"a": sample}, "both").p_value == pytest.approx(2 * 2 / 100)
+
+
+def test_few_draws_use_student_t():
+    sample = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    # t = (10 − 2) / (1.5811 · √1.2) = 4.6188 with 4 degrees of freedom
+    assert record(10.0, {"a": sample}).p_value == pytest.approx(0.004947, abs=2e-5)
+    assert record(10.0, {"a": sample}, "below").p_value == pytest.approx(1 - 0.004947, abs=2e-5)
+    assert record(2.0, {"a": sample}, "both").p_value == pytest.approx(1.0)
+
+
+def test_the_closest_null_is_the_strongest():
+    far, near = np.zeros(199) + 0.01 * np.arange(199), np.linspace(4.0, 6.0, 199)
+    found = record(5.0, {"far": far, "near": near})
+    assert found.strongest_null == "near" and found.p_value == pytest.approx(101 / 200, abs=0.01)
+    assert found.effect is not None and abs(found.effect) < 0.1
+
+
+def test_refusals():
+    with pytest.raises(InputError, match="must have a null"):
+        record(1.0, {})
+    with pytest.raises(InputError, match="at least one value"):
+        record(1.0, {"a": np.array([])})
+    with pytest.raises(InputError, match="not NaN"):
+        record(1.0, {"a": np.array([0.0, math.nan])})
+
+
+def test_a_question_without_answer_has_no_p_value_and_goes_into_json():
+    found = record(math.nan, {"a": np.arange(30.0)}, note="not identifiable")
+    assert found.p_value is None and found.effect is None and found.strongest_null is None
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["value"] is None and plain["note"] == "not identifiable"

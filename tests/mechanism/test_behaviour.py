@@ -1,0 +1,139 @@
+"""From outside: the exact predictor is exact, a short memory shows its length, chance shows nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from scipy.stats import binom
+
+from tests.mechanism.planted import TINY, Chance, Exact
+from windtunnel.errors import InputError
+from windtunnel.fidelity.baselines.common import Uniform
+from windtunnel.geometry import Missing
+from windtunnel.mechanism import evidence_flip, exchangeability, shifted_prior
+from windtunnel.mechanism.worlds import exchange, flip, shifted
+from windtunnel.tunnels import HMM, Bijection, Recall
+
+EPISODES = TINY.sample(32)
+ONCE, AGAIN = Bijection(symbols=5, length=5), Bijection(symbols=5, length=6, replacement=True)
+RECALL = Recall(pairs=3, queries=2, filler=2, keys=5, values=6)
+NOISY = Recall(pairs=3, queries=2, filler=2, keys=5, values=6, noise=0.3, repeats=2)
+
+
+def by_lag(found) -> dict:
+    return {(m.name.split(", ")[1], m.where["lag"]): m for m in found if not isinstance(m, Missing)}
+
+
+@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN], ids=["hmm", "bijection", "replacement"])
+def test_an_exact_predictor_moves_exactly_as_it_should(tunnel):
+    found = by_lag(evidence_flip(Exact(tunnel), tunnel, tunnel.sample(32), [Uniform(tunnel.classes)]))
+    assert len(found) >= 6
+    for (kind, lag), m in found.items():
+        assert m.value == pytest.approx(1.0, abs=1e-6), (kind, lag)
+        assert (m.nulls["untrained"] == 0).all()
+        assert m.nulls["exact shift of another episode"].max() < 0.95
+        assert m.p_value is not None and m.low <= m.value + 1e-12
+
+
+@pytest.mark.parametrize("window", [1, 2])
+def test_a_short_memory_shows_its_length(window):
+    found = by_lag(evidence_flip(Exact(TINY, window=window), TINY, EPISODES, []))
+    lags = sorted(lag for kind, lag in found if kind == "slope")
+    assert lags == [0, 1, 2, 4]
+    for lag in lags:
+        if lag < window:
+            assert found["slope", lag].value > 0.3
+        else:
+            assert found["slope", lag].value == 0.0 == found["correlation", lag].value
+
+
+def test_chance_is_seldom_claimed():
+    """p ≤ 0.05 against the shifts of other episodes in 5% of 200 predictors, within the binomial bound."""
+    tunnel, draws, claimed = HMM(states=3, symbols=3, length=3), 200, 0
+    for seed in range(draws):
+        episodes = tunnel.sample(12, seed=seed)
+        found = evidence_flip(Chance(tunnel, seed), tunnel, episodes, [], steps=[1], lags=[0], shuffles=19)
+        assert not isinstance(found[0], Missing)
+        claimed += (found[0].p_value or 0.0) <= 0.05
+    assert binom.ppf(0.001, draws, 0.05) <= claimed <= binom.ppf(0.999, draws, 0.05)
+
+
+@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN], ids=["hmm", "bijection", "replacement"])
+def test_an_exact_predictor_is_exchangeable_and_chance_is_not(tunnel):
+    episodes = tunnel.sample(24)
+    (exact,) = exchangeability(Exact(tunnel), tunnel, episodes, [Chance(tunnel, 0)])
+    (chance,) = exchangeability(Chance(tunnel, 0), tunnel, episodes, [])
+    assert not isinstance(exact, Missing) and not isinstance(chance, Missing)
+    assert exact.value == pytest.approx(0.0, abs=1e-9) and exact.high < 1e-9
+    assert exact.nulls["unrelated episodes"].min() > 0.5 and exact.nulls["untrained"].min() > 0.2
+    assert chance.value > 0.2 and chance.side == "below"
+    (same,) = exchangeability(Uniform(tunnel.classes), tunnel, episodes, [])
+    assert isinstance(same, Missing)
+
+
+@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN, RECALL, NOISY], ids=str)
+def test_exchanged_worlds_have_the_same_belief_and_other_inputs(tunnel):
+    episodes = tunnel.sample(20)
+    step = tunnel.readouts // 2 + 1 if tunnel.readouts > 3 else 1
+    edited = exchange(tunnel, episodes, step)
+    moved = edited.episodes.posterior
+    if edited.rename is not None:
+        moved = moved.gather(2, edited.rename[:, None, :].expand_as(moved))
+        assert not torch.allclose(edited.episodes.posterior, episodes.posterior, atol=1e-3)
+    chosen = edited.lag >= 0
+    assert torch.allclose(moved[chosen], episodes.posterior[chosen], atol=1e-12) and chosen.any()
+    same_features = episodes.inputs.features is None or torch.equal(
+        episodes.inputs.features, edited.episodes.inputs.features
+    )
+    assert not (same_features and torch.equal(episodes.inputs.tokens, edited.episodes.inputs.tokens))
+
+
+@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN, RECALL, NOISY], ids=str)
+def test_a_flip_changes_only_what_it_says(tunnel):
+    episodes = tunnel.sample(20)
+    edited = flip(tunnel, episodes, 1)
+    before, after = episodes.inputs.tokens, edited.episodes.inputs.tokens
+    differ, chosen = before != after, edited.lag >= 0
+    assert differ.any(1).all() and chosen.any()
+    if tunnel.readouts > 2:
+        for i in range(20):  # what lies before the first compared readout's evidence is untouched
+            last = int(edited.episodes.inputs.readout[chosen[i].nonzero().max()]) if chosen[i].any() else 0
+            kind = int(differ[i, : last + 1].sum())
+            assert kind == 1 or (tunnel == AGAIN and kind >= 1) or not chosen[i].any()
+    assert torch.equal(edited.episodes.posterior, tunnel.episodes(edited.episodes.latent).posterior)
+    changed = (edited.episodes.posterior - episodes.posterior).abs().sum(-1) > 1e-9
+    assert changed[chosen].any() and (tunnel != TINY or not changed[:, 0].any())
+    if isinstance(tunnel, Bijection):
+        assert (edited.episodes.latent["permutation"].sort(1).values == torch.arange(tunnel.symbols)).all()
+
+
+def test_a_flip_is_followed_only_until_a_second_thing_differs():
+    tunnel = Bijection(symbols=3, length=7, replacement=True)  # every key comes up, so the partner does too
+    episodes = tunnel.sample(40)
+    edited = flip(tunnel, episodes, 0)
+    keys, shown = episodes.latent["keys"], episodes.latent["values"] != edited.episodes.latent["values"]
+    for i, k in (edited.lag >= 0).nonzero().tolist():
+        assert set(keys[i, :k][shown[i, :k]].tolist()) == {int(keys[i, 0])}
+    assert ((edited.lag[:, 1:] < 0).any(1) & (edited.lag[:, 1:] >= 0).any(1)).any()
+
+
+def test_a_shifted_prior():
+    worlds = shifted(TINY)
+    assert list(worlds) == ["concentration 0.3", "concentration 3", "rotating", "sticky"]
+    found = shifted_prior(Exact(TINY), TINY, EPISODES, [Uniform(3)])
+    assert [m.where["world"] for m in found if not isinstance(m, Missing)] == list(worlds)
+    assert all(abs(m.value) < 1e-9 for m in found if not isinstance(m, Missing))
+    short = {
+        m.where["world"]: m for m in shifted_prior(Exact(TINY, 1), TINY, EPISODES, []) if not isinstance(m, Missing)
+    }
+    assert short["rotating"].low > 0.05 and short["rotating"].value > short["rotating"].nulls["home against home"].max()
+    assert isinstance(shifted_prior(Exact(AGAIN), AGAIN, AGAIN.sample(4), [])[0], Missing)  # longer than its symbols
+    assert list(shifted(ONCE)) == ["with replacement"] and list(shifted(RECALL)) == ["noise 0.2"]
+
+
+def test_a_tunnel_without_edits_says_so():
+    fixed = HMM(states=2, symbols=2, length=3, header=None, transition=((0.5, 0.5),) * 2, emission=((0.5, 0.5),) * 2)
+    with pytest.raises(InputError, match="header = None"):
+        exchange(fixed, fixed.sample(2), 1)
+    with pytest.raises(InputError, match="no evidence flip is defined"):
+        flip(object(), fixed.sample(2), 1)

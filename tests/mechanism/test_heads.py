@@ -1,0 +1,111 @@
+"""A head that alone carries the signal is found, and where no head is special none is claimed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+
+from tests.mechanism.planted import TINY, OneHead, planted
+from tests.models.cases import small
+from windtunnel import models
+from windtunnel.geometry import Measurement, Missing
+from windtunnel.mechanism import Bench, Place, heads
+from windtunnel.mechanism.ablate import METHODS, ablate, bits_lost
+from windtunnel.mechanism.chance import rotation
+from windtunnel.mechanism.heads import effective_number, head_losses, largest_share
+from windtunnel.mechanism.ranges import named_ranges, position_ranges
+from windtunnel.tunnels import HMM
+
+EPISODES = TINY.sample(40)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_carrying_head_is_identified(method):
+    model = planted(OneHead, carrier=2, leak=0.01)
+    fresh = planted(OneHead, carrier=None, leak=0.5)
+    found = heads(model, TINY, EPISODES, [fresh], methods=[method], rotations=5)
+    single = {(m.where["layer"], m.where["head"]): m for m in found if m.name == "bits lost to head ablation"}
+    carrier = single.pop((1, 2))
+    assert carrier.value > 0.2 and carrier.low > 0.1
+    assert carrier.low <= carrier.value <= carrier.high
+    assert 0.7 * carrier.value > max(carrier.nulls["rotated heads"].max(), carrier.nulls["untrained"].max())
+    assert all(abs(m.value) < 0.01 for m in single.values()) and len(single) == 7
+    spread = {m.name: m for m in found if m.name in ("largest head", "share of the largest head")}
+    top = spread["largest head"]
+    assert (top.where["layer"], top.where["head"], top.searched) == (1, 2, 8)
+    assert top.value == pytest.approx(carrier.value) and top.p_value is not None
+    assert 0.7 * top.value > top.nulls["rotated heads"].max()
+    share = spread["share of the largest head"]
+    assert share.value > 0.95 and 0.7 * share.value > share.nulls["rotated heads"].max()
+    number = next(m for m in found if m.name == "effective number of heads")
+    assert 1.0 <= number.value < 1.1 and number.value < number.nulls["rotated heads"].min()
+
+
+def test_without_a_leak_the_other_heads_cost_exactly_nothing():
+    losses = head_losses(Bench(planted(OneHead, carrier=1), TINY, EPISODES), "resample")
+    assert (losses[:, [0, 1, 2, 3, 4, 6, 7]] == 0).all() and losses[:, 5].mean() > 0.2
+
+
+def test_the_spread_over_heads():
+    one, bank = np.array([0.0, 2.0, -1.0, 0.0]), np.full(4, 0.3)
+    assert largest_share(one) == 1.0 and effective_number(one) == 1.0
+    assert largest_share(bank) == pytest.approx(0.25) and effective_number(bank) == pytest.approx(4.0)
+    assert largest_share(-bank) == 0.0 and effective_number(-bank) == 0.0
+
+
+class Isotropic(torch.nn.Module):
+    """All heads side by side are turned at random before they are read: no head differs from a random subspace."""
+
+    def __init__(self, inner: OneHead, seed: int) -> None:
+        super().__init__()
+        self.inner = inner
+        self.idle = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+        self.turn = rotation(12, 99, seed)
+
+    def forward(self, tokens, features, readout, tap=None):
+        def turned(name, value):
+            if name == "blocks.1.attention.head_out" and tap is not None:
+                flat = value.transpose(1, 2).flatten(2)
+                value = tap(name, (flat @ self.turn).unflatten(2, (4, 3)).transpose(1, 2))
+                back = value.transpose(1, 2).flatten(2) @ self.turn.T
+                self.read = back[..., :3] + 0.5 * back[..., 3:6]
+            return value
+
+        logits = self.inner(tokens, features, readout, turned)
+        return logits if tap is None else self.read[:, readout]
+
+
+def test_where_no_head_is_special_few_are_claimed():
+    """One head against 9 equal-rank subspaces: p ≤ 0.1 in a tenth of 200 networks, within the binomial bound."""
+    tunnel = HMM(states=3, symbols=2, length=2)
+    episodes, draws, name = tunnel.sample(6), 200, "blocks.1.attention.head_out"
+    claimed, inner = 0, OneHead(tunnel, carrier=None)
+    for seed in range(draws):
+        one = Bench(models.build(lambda _, s=seed: Isotropic(inner, s), tunnel), tunnel, episodes)
+        value = float(bits_lost(one, [Place(name, head=0)], "zero").mean())
+        places = [Place(name, basis=rotation(12, seed, d)[:, :3]) for d in range(9)]
+        null = np.array([float(bits_lost(one, [place], "zero").mean()) for place in places])
+        p_value = Measurement("head", value, value, value, "sequences", nulls={"random": null}).p_value
+        claimed += p_value is not None and p_value <= 0.1
+    assert binom.ppf(0.001, draws, 0.1) <= claimed <= binom.ppf(0.999, draws, 0.1)
+
+
+def test_parts_and_ranges():
+    found = ablate(planted(OneHead), TINY, EPISODES, [planted(OneHead, carrier=None, leak=0.5)])
+    by = {(m.where["layer"], m.where["part"], m.where["method"]): m for m in found}
+    assert set(by) == {(layer, "mixer", method) for layer in (0, 1) for method in METHODS}
+    for method in METHODS:
+        assert by[0, "mixer", method].value == 0.0 == by[0, "mixer", method].high
+        assert by[1, "mixer", method].low > 0.1
+        assert len(by[1, "mixer", method].nulls["untrained"]) == 2  # both layers of the one network
+    assert list(named_ranges(TINY)) == [
+        *("header", "transition rows", "emission rows"),
+        *("first quarter", "second quarter", "third quarter", "last quarter"),
+    ]
+    covered = [t for name, part in named_ranges(TINY).items() if "quarter" in name for t in part]
+    assert covered == list(range(6, 11))
+    model = small("transformer", TINY)
+    ranges = position_ranges(model, TINY, EPISODES[:8], [], draws=2)
+    assert len(ranges) == 14 and all(m.nulls for m in ranges if not isinstance(m, Missing))

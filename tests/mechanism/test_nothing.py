@@ -1,0 +1,183 @@
+"""What changes nothing costs exactly nothing; what replaces everything gives exactly the other answer."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.mechanism.planted import TINY, OneHead, planted
+from tests.models.cases import TUNNELS, VARIANTS, small
+from windtunnel import models
+from windtunnel.errors import InputError
+from windtunnel.fidelity.metrics import kl_bits
+from windtunnel.mechanism import Bench, Pair, Place, ablation, bits_lost, patch_changes, swap_changes
+from windtunnel.mechanism.ablate import METHODS, targets
+from windtunnel.mechanism.chance import derangement, rotation, subspace
+from windtunnel.mechanism.place import Place as Where
+from windtunnel.mechanism.score import evaluating
+
+TUNNEL = TUNNELS["hmm-rows"]
+EPISODES = TUNNEL.sample(7)
+WITH_HEADS = [name for name in VARIANTS if "transformer" in name or name == "linear-attention"]
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def bench(variant: str, *, chunk: int = 256, **options) -> Bench:
+    return Bench(small(variant, TUNNEL, **options), TUNNEL, EPISODES, chunk=chunk)
+
+
+@every_variant
+def test_resampling_from_oneself_costs_exactly_nothing(variant):
+    one = bench(variant, chunk=3)
+    itself = torch.arange(len(EPISODES))
+    for name in one.anatomy.shapes:
+        lost = bits_lost(one, [Place(name)], "resample", partner=itself)
+        assert torch.equal(lost, torch.zeros_like(lost)), name
+
+
+@every_variant
+def test_an_empty_subspace_costs_exactly_nothing_and_a_full_one_does_not(variant):
+    one = bench(variant)
+    name = one.anatomy.streams[1]
+    nothing = Place(name, basis=torch.zeros(32, 0, dtype=torch.float64))
+    for method in METHODS:
+        assert torch.equal(bits_lost(one, [nothing], method), torch.zeros(7, TUNNEL.readouts, dtype=torch.float64))
+        assert bits_lost(one, [Place(name, basis=rotation(32, 0))], method).abs().max() > 1e-4
+
+
+def test_an_edit_that_returns_the_value_costs_exactly_nothing():
+    one = bench("transformer")
+    assert torch.equal(one.run({"embed": lambda value, step, rows: value}), one.clean)
+
+
+@every_variant
+def test_resampling_the_whole_stream_is_predicting_another_episodes_answer(variant):
+    one = Bench(small(variant, TUNNEL).double(), TUNNEL, EPISODES)
+    partner = derangement(len(EPISODES), 3)
+    lost = bits_lost(one, [Place("embed")], "resample", partner=partner)
+    assert torch.equal(lost, kl_bits(EPISODES.posterior, one.clean[partner]) - one.clean_kl)
+    assert lost.abs().max() > 1e-3
+
+
+@every_variant
+def test_a_swap_with_itself_is_the_identity_bit_for_bit(variant):
+    model = small(variant, TUNNEL)
+    pair = Pair.of(model, TUNNEL, EPISODES, EPISODES, torch.ones(TUNNEL.readouts, dtype=torch.bool))
+    for name in pair.recipient.anatomy.streams[1:]:
+        assert torch.equal(pair.recipient.run(swap_changes(pair, name, subspace(32, 5, 0))), pair.recipient.clean)
+        for dose in (0.3, 1.0):
+            changes = patch_changes(pair, [Place(name)], dose=dose)
+            assert torch.equal(pair.recipient.run(changes), pair.recipient.clean)
+
+
+@every_variant
+@pytest.mark.parametrize("method", METHODS)
+def test_a_run_that_starts_at_the_changed_block_is_the_whole_run(variant, method):
+    one = bench(variant, chunk=4, depth=3)
+    assert one._resumable
+    for target in targets(one.anatomy):
+        changes = ablation(one, target.places, method)
+        one._resumable = True
+        resumed = one.run(changes)
+        one._resumable = False
+        assert torch.equal(resumed, one.run(changes)), target.where
+    assert [type(block).__name__ for block in one.model.blocks] != ["_Replay"] * 3
+    assert not any("_Replay" in type(module).__name__ for module in one.model.modules())
+
+
+@pytest.mark.parametrize("variant", ["transformer", "lstm-residual", "linear-attention", "mamba"])
+def test_a_layer_set_to_zero_is_a_network_without_it(variant):
+    one = Bench(small(variant, TUNNEL, depth=3).double(), TUNNEL, EPISODES)
+    layer = [target for target in targets(one.anatomy) if target.where["layer"] == 1][-1]
+    whole = one.clean
+    without = one.run(ablation(one, layer.places, "zero"))
+    del one.model.blocks[1]
+    with torch.no_grad():
+        shorter = one.model.log_probs(EPISODES.inputs, lambda name, value: value).double()
+    assert torch.allclose(without, shorter, atol=1e-12)
+    assert not torch.allclose(without, whole, atol=1e-3)
+
+
+@pytest.mark.parametrize("variant", WITH_HEADS)
+def test_methods_put_what_they_say(variant):
+    one = Bench(small(variant, TUNNEL, heads=4).double(), TUNNEL, EPISODES, chunk=3)
+    name, partner = "blocks.0.attention.head_out", derangement(7, 1)
+    clean = one.recorded(name)
+    wanted = {"zero": torch.zeros_like(clean), "mean": clean.mean(0).expand_as(clean), "resample": clean[partner]}
+    for method, put in wanted.items():
+        changes = ablation(one, [Place(name, head=2, positions=(1, 4))], method, partner=partner)
+        parts = [changes[name](clean[a : a + 3], None, slice(a, min(a + 3, 7))) for a in (0, 3, 6)]
+        edited, expected = torch.cat(parts), clean.clone()
+        expected[:, 2, [1, 4]] = put[:, 2, [1, 4]]
+        assert torch.equal(edited, expected)
+
+
+def test_a_recurrent_tensor_is_changed_only_at_its_steps():
+    one = Bench(small("lstm-residual", TUNNEL).double(), TUNNEL, EPISODES)
+    at = int(EPISODES.inputs.readout[2])
+    lost = bits_lost(one, [Place("blocks.0.lstm.cell", positions=(at,))], "zero")
+    assert torch.equal(lost[:, :2], torch.zeros_like(lost[:, :2]))
+    assert (lost[:, 2:] != 0).any(0).all()
+
+
+def test_the_random_direction_null_does_equal_damage():
+    one = Bench(small("transformer", TUNNEL, heads=4).double(), TUNNEL, EPISODES)
+    for place in (Place("blocks.1.residual", positions=(3,)), Place("blocks.1.attention.head_out", head=1)):
+        clean = one.recorded(place.tensor)
+        plain, turned = (
+            ablation(one, [place], "mean", turn=turn)[place.tensor](clean, None, slice(0, 7)) - clean
+            for turn in (None, 4)
+        )
+        axis = (1, 3) if clean.ndim == 4 else (2,)
+        assert torch.allclose(plain.square().sum(axis), turned.square().sum(axis), atol=1e-12)
+        assert not torch.allclose(plain, turned, atol=1e-3)
+
+
+def test_what_matches_nothing_is_refused_in_one_line():
+    one = bench("lstm-residual")
+    for places in ([Place("blocks.0.attention.head_out", head=0)], [Place("blocks.7.residual")]):
+        for method in METHODS:
+            with pytest.raises(InputError, match=r"^tap name = 'blocks") as error:
+                bits_lost(one, places, method)
+            assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match=r"^head = 9: must be below 1"):
+        bits_lost(bench("transformer"), [Place("blocks.0.attention.head_out", head=9)], "zero")
+    with pytest.raises(InputError, match=r"^method = 'half'"):
+        bits_lost(one, [Place("embed")], "half")
+    with pytest.raises(InputError, match="basis = 'columns off by"):
+        Where("embed", basis=torch.ones(4, 2, dtype=torch.float64))
+    with pytest.raises(InputError, match="has no taps"):
+        Bench(models.build(lambda tunnel: Untapped(tunnel), TUNNEL), TUNNEL, EPISODES)
+    with pytest.raises(InputError, match=r"^episodes = 1"):
+        derangement(1)
+
+
+class Untapped(torch.nn.Module):
+    def __init__(self, tunnel):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(tunnel.vocabulary, tunnel.classes)
+
+    def forward(self, tokens, features, readout):
+        return self.embedding(tokens)[:, readout]
+
+
+def test_dropout_is_off_and_modes_come_back():
+    model = small("transformer", TUNNEL).train()
+    model.blocks[0].eval()
+    with evaluating(model):
+        assert not any(module.training for module in model.modules())
+    assert model.training and not model.blocks[0].training and model.blocks[1].training
+
+
+def test_a_derangement_leaves_nobody_in_place():
+    for count in (2, 3, 50):
+        partner = derangement(count, 1)
+        assert sorted(partner.tolist()) == list(range(count))
+        assert (partner != torch.arange(count)).all()
+    assert not torch.equal(derangement(50, 1), derangement(50, 2))
+    assert torch.allclose(rotation(6, 1).T @ rotation(6, 1), torch.eye(6, dtype=torch.float64))
+
+
+def test_the_exact_network_loses_nothing_by_itself():
+    one = Bench(planted(OneHead), TINY, TINY.sample(4))
+    assert one.clean_kl.max() < 1e-9

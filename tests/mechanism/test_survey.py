@@ -1,0 +1,104 @@
+"""Every instrument on every kind of network: numbers with nulls, or a line that says why there is none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from tests.models.cases import TUNNELS, small
+from windtunnel.errors import InputError
+from windtunnel.geometry import Measurement, Missing
+from windtunnel.mechanism import INSTRUMENTS, late, patch, roles, survey
+from windtunnel.mechanism.survey import run
+from windtunnel.tunnels import HMM, Bijection, Recall
+
+ABSENT = {  # what each network has not
+    "transformer": {"late attention off, length 4", "late attention off, length 8", "role: memory"},
+    "mamba": {"heads", "role: update"},
+    "lstm-residual": {"heads"},
+    "linear-attention": set(),
+}
+TINIEST = {
+    "hmm": HMM(states=2, symbols=2, length=3),
+    "bijection": Bijection(symbols=3, length=3),
+    "recall": Recall(pairs=2, queries=2, filler=0, keys=3, values=3),
+}
+CASES = [(variant, "hmm") for variant in ABSENT] + [("transformer", "bijection"), ("transformer", "recall")]
+
+
+@pytest.mark.parametrize(("variant", "kind"), CASES)
+def test_every_instrument(variant, kind):
+    tunnel = TINIEST[kind]
+    model, fresh = small(variant, tunnel, depth=2, width=16), small(variant, tunnel, depth=2, width=16, seed=1)
+    absent, count = set(), 0
+    for name, found in survey(model, tunnel, tunnel.sample(6), [fresh]):
+        assert found, name
+        for m in found:
+            json.dumps(m.to_dict())
+            if isinstance(m, Missing):
+                absent.add(m.name)
+                assert m.reason and "\n" not in m.reason
+                continue
+            count += 1
+            assert isinstance(m, Measurement) and m.nulls and "untrained" in m.nulls
+            assert m.low <= m.value + 1e-9 and m.value <= m.high + 1e-9 and m.over == "sequences"
+    if kind == "hmm":
+        assert absent == ABSENT[variant]
+    assert count > 30
+
+
+def test_a_selection_and_its_mistakes():
+    tunnel = TUNNELS["bijection"]
+    model = small("lstm-stacked", tunnel, width=16)
+    episodes = tunnel.sample(4)
+    assert [name for name, _ in survey(model, tunnel, episodes, only=["flip", "heads"])] == ["flip", "heads"]
+    with pytest.raises(InputError, match=r"^instrument = 'keys': must be one of ablate, heads"):
+        survey(model, tunnel, episodes, only=["keys"])
+    (refused,) = run("ablate", model, tunnel, episodes[:1])
+    assert isinstance(refused, Missing) and refused.reason == "episodes = 1: must be at least 2"
+    assert set(INSTRUMENTS) >= {"ablate", "heads", "ranges", "late", "patch", "dose", "swap", "roles"}
+
+
+def test_late_attention_at_longer_lengths():
+    tunnel = TUNNELS["hmm-rows"]
+    model = small("transformer-none", tunnel, depth=3, width=16)
+    found = late(model, tunnel, tunnel.sample(6), [small("transformer-none", tunnel, depth=3, width=16, seed=1)])
+    assert [(m.where["length"], m.where["positions"]) for m in found if isinstance(m, Measurement)] == [
+        *((5, "all"), (8, "all"), (8, "beyond home length")),
+        *((12, "all"), (12, "beyond home length")),
+    ]
+    assert all(m.where["layers"] == [1, 2] for m in found if isinstance(m, Measurement))
+    longest, beyond = found[-2:]
+    assert isinstance(longest, Measurement) and isinstance(beyond, Measurement)
+    lost = longest.arrays["off"] - longest.arrays["clean"]
+    assert longest.value == pytest.approx(lost.mean()) and beyond.value == pytest.approx(lost[5:].mean())
+
+
+def test_roles_before_a_step_need_a_way_to_reach_it():
+    """The last stream of a Transformer is read at its own position only: taking it away elsewhere costs nothing."""
+    tunnel = TUNNELS["hmm-rows"]
+    found = roles(small("transformer", tunnel, width=16), tunnel, tunnel.sample(8), [], draws=1)
+    by = {(m.where["role"], m.where["layer"], m.where["site"]): m for m in found if isinstance(m, Measurement)}
+    assert by["carry", 1, "before it"].value == 0.0 == by["update", 1, "before it"].value
+    assert by["carry", 0, "before it"].value != 0.0 and by["carry", 1, "at it"].value != 0.0
+    assert ("routing", "all", "at it") in by and ("carry", "all", "at it") not in by
+
+
+def test_patching_the_last_stream_of_a_network_gives_its_own_ceiling():
+    tunnel = TUNNELS["hmm-rows"]
+    found = patch(small("transformer", tunnel, width=16).double(), tunnel, tunnel.sample(8), [], draws=1)
+    by = {(m.where["tensor"], m.where["readouts"]): m for m in found if isinstance(m, Measurement)}
+    last = by["blocks.1.residual", "at the step"]
+    assert last.value == pytest.approx(float(last.arrays["ceiling"][0]), abs=1e-12)
+    assert by["blocks.1.residual", "after it"].value == 0.0
+
+
+@pytest.mark.gpu
+def test_the_survey_runs_on_a_gpu():
+    tunnel = TUNNELS["hmm-rows"]
+    model, fresh = (small("transformer", tunnel, width=16, seed=s).cuda() for s in (0, 1))
+    for name, found in survey(model, tunnel, tunnel.sample(6), [fresh]):
+        assert any(isinstance(m, Measurement) for m in found), name
+    assert torch.cuda.is_available()

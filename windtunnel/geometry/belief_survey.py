@@ -1,0 +1,132 @@
+"""The belief instrument on a network: the stream of every layer against the exact belief; calls `beliefs`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import nn
+
+from windtunnel.geometry import beliefs as pure
+from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
+from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.records import profile
+from windtunnel.geometry.ridge import Fold, errors, folds
+from windtunnel.geometry.simplex import polygon
+from windtunnel.geometry.stats import resampled_mean, resampled_ratio, resampling_weights
+from windtunnel.geometry.task import exact_belief, next_token, window_belief
+from windtunnel.tunnels import Episodes, Tunnel
+
+DRAWS = 39
+RANKS = (1, 2, 4, 8, 16, 32)
+PICTURED = 2000  # points of a simplex picture
+
+
+def beliefs(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
+    """Decoded belief and log-belief of every layer: R², bits of KL, and what lies beyond short windows."""
+    if not named(model, episodes):
+        return [Missing("beliefs", f"{label(model)} has no taps")]
+    belief = exact_belief(tunnel, episodes)
+    count, steps, classes = belief.shape
+    if count < 8 or count * steps < 5 * classes:
+        return [Missing("beliefs", f"{count} episodes of {steps} readouts are too few for {classes} classes")]
+    names = residual_names(model, episodes)
+    own = at_readout(model, episodes, names)
+    twins = [at_readout(twin, episodes, names) for twin in untrained]
+    rounds, layers = folds(count), [layer_of(name) for name in names]
+    found: list[Measurement | Missing] = []
+    for log in (False, True):
+        found += _decoded(belief, own, twins, rounds, layers, log)
+    found += _beyond(tunnel, episodes, belief, own, twins, rounds, layers)
+    return found
+
+
+def _decoded(belief, own, twins, rounds: list[Fold], layers: list, log: bool) -> list[Measurement]:
+    rng = np.random.default_rng(0)
+    target = pure.centred_log(belief) if log else belief
+    targets = pure.shuffled_targets(target, DRAWS, rng)
+    bits = pure.shuffled_targets(belief, DRAWS, np.random.default_rng(0))  # the same orders: what each must predict
+    rank = belief.shape[-1] - 1
+    r2, kl, samples = [], [], {name: ([], []) for name in ("shuffled episodes", "random subspaces", "untrained")}
+    pictures, by_rank = {}, []
+    for layer, x in zip(layers, own.values()):
+        found = pure.decode(x, targets, rounds)
+        r2.append(errors(target, found[0]))
+        kl.append(pure.decoded_kl_bits(belief, found[0], log=log))
+        pictures[layer] = polygon(np.exp(pure.from_decoded(found[0], log=log)).reshape(-1, rank + 1)[:PICTURED])
+        pairs = list(zip(targets[1:], bits[1:], found[1:]))
+        _add(samples["shuffled episodes"], pairs, log)
+        small = [pure.decode(pure.random_subspace(x, rank, rng), target[None], rounds)[0] for _ in range(DRAWS)]
+        _add(samples["random subspaces"], [(target, belief, prediction) for prediction in small], log)
+        fit = {r: pure.decode(pure.random_subspace(x, r, rng), target[None], rounds)[0] for r in RANKS}
+        by_rank.append([pure.ratio(errors(target, prediction)) for prediction in fit.values()])
+    for index in range(len(layers)):
+        xs = [list(twin.values())[index] for twin in twins]
+        _add(samples["untrained"], [(target, belief, pure.decode(x, target[None], rounds)[0]) for x in xs], log)
+    what = "log-belief" if log else "belief"
+    weights, where = resampling_weights(len(belief)), {"stream": "residual", "target": what}
+    error, total = (np.stack([pair[i] for pair in r2], axis=1) for i in (0, 1))
+    arrays = {"exact": polygon(belief.reshape(-1, rank + 1)[:PICTURED]), "random ranks": np.array(RANKS)}
+    arrays |= {f"decoded: {layer}": points for layer, points in pictures.items()} | {"r2 by rank": np.array(by_rank)}
+    kls = np.stack(kl, axis=1)
+    return [
+        *profile(
+            f"{what} decoded, R²",
+            1.0 - error.sum(0) / total.sum(0),
+            1.0 - resampled_ratio(error, total, weights),
+            {name: np.array(pair[0]).T for name, pair in samples.items() if pair[0][0]},
+            layers=layers,
+            where=where,
+            arrays=arrays,
+        ),
+        *profile(
+            f"{what} decoded, KL",
+            kls.mean(0),
+            resampled_mean(kls, weights),
+            {name: np.array(pair[1]).T for name, pair in samples.items() if pair[1][0]},
+            layers=layers,
+            side="below",
+            unit="bits",
+            where=where,
+        ),
+    ]
+
+
+def _add(sample: tuple[list, list], triples: list, log: bool) -> None:
+    """Score (target, belief, prediction) triples of one layer, one per draw."""
+    sample[0].append([pure.ratio(errors(target, prediction)) for target, _, prediction in triples])
+    sample[1].append([pure.decoded_kl_bits(belief, guess, log=log).mean() for _, belief, guess in triples])
+
+
+def _beyond(tunnel, episodes, belief, own, twins, rounds, layers) -> list[Measurement | Missing]:
+    windows = [window_belief(tunnel, episodes, size) for size in (1, 2)]
+    shown = [np.concatenate([window, pure.centred_log(window)], -1) for window in windows if window is not None]
+    controls: dict[str, np.ndarray] = {}
+    if shown:
+        controls = {"window 1": shown[0], "windows 1 and 2": np.concatenate(shown, -1)}
+    symbols = next_token(tunnel, episodes)
+    if symbols is not None:
+        controls["next token"] = np.concatenate([symbols, pure.centred_log(symbols)], -1)
+    if not controls:
+        return [Missing("beliefs beyond", f"{type(tunnel).__name__} has no short-window belief to go beyond")]
+    rng, weights = np.random.default_rng(2), resampling_weights(len(belief))
+    orders = [rng.permutation(len(belief)) for _ in range(DRAWS)]
+    position = np.broadcast_to(np.eye(belief.shape[1]), (len(belief), belief.shape[1], belief.shape[1]))
+    found: list[Measurement | Missing] = []
+    for name, control in controls.items():
+        nuisance = np.concatenate([control, position], -1)
+        pairs = [pure.beyond(x, belief, nuisance, rounds, orders) for x in own.values()]
+        untrained = [
+            [pure.ratio(pure.beyond(x, belief, nuisance, rounds, [])[0]) for x in twin.values()] for twin in twins
+        ]
+        error, total = (np.stack([layer[0][i] for layer in pairs], axis=1) for i in (0, 1))
+        shuffled = np.array([[pure.ratio(draw) for draw in layer[1:]] for layer in pairs]).T
+        found += profile(
+            f"belief beyond {name}, R²",
+            1.0 - error.sum(0) / np.maximum(total.sum(0), 1e-30),
+            1.0 - resampled_ratio(error, total, weights),
+            {"untrained": np.array(untrained), "shuffled episodes": shuffled},
+            layers=layers,
+            where={"stream": "residual", "target": "belief", "beyond": name},
+        )
+    return found

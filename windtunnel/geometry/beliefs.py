@@ -1,0 +1,109 @@
+"""Is the exact belief linearly readable, how well, and is there more to it than the last observations?
+
+    decode       ridge from x (n, K, D) to the belief p (n, K, C), or to its centred log; sequences held out
+    R²           1 − Σ (p − p̂)² / Σ (p − p̄)²
+    KL           KL(p ‖ p̂) in bits, p̂ clipped to [FLOOR, 1] and normalised, or the softmax of the decoded log
+    beyond z     x and p are both freed of what z explains (fits on training sequences only), then R² of the rest
+
+z: the beliefs of a filter that saw only the last one or two observations (and their logs); the next-token distribution.
+Freeing is linear: a nonlinear function of z may remain, in the untrained twins as well.
+
+Nulls: untrained twins; shuffled episodes (another episode's belief at the same position); random subspaces of as many
+dimensions as the belief has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from windtunnel.fidelity.metrics import kl_bits
+from windtunnel.geometry.ridge import Fold, Solver, errors, held_out
+from windtunnel.geometry.stats import basis, residual
+
+FLOOR = 1e-4
+
+
+def centred_log(belief: np.ndarray) -> np.ndarray:
+    """log max(p, FLOOR) less its mean over classes: (…, C) nats, with the same softmax."""
+    log = np.log(np.maximum(belief, FLOOR))
+    return log - log.mean(-1, keepdims=True)
+
+
+def from_decoded(decoded: np.ndarray, *, log: bool) -> np.ndarray:
+    """(…, C) log-probabilities of a decoded belief or centred log-belief."""
+    if log:
+        decoded = decoded - decoded.max(-1, keepdims=True)
+        return decoded - np.log(np.exp(decoded).sum(-1, keepdims=True))
+    clipped = np.clip(decoded, FLOOR, 1.0)
+    return np.log(clipped / clipped.sum(-1, keepdims=True))
+
+
+def decoded_kl_bits(belief: np.ndarray, decoded: np.ndarray, *, log: bool) -> np.ndarray:
+    """(n,) mean over readouts of KL(belief ‖ decoded) in bits.  belief, decoded (n, K, C)."""
+    log_q = torch.from_numpy(from_decoded(decoded, log=log))
+    return kl_bits(torch.from_numpy(np.ascontiguousarray(belief)), log_q).mean(-1).numpy()
+
+
+def ratio(pair: tuple[np.ndarray, np.ndarray]) -> float:
+    """R² from (error, total) per sequence."""
+    error, total = pair
+    return float(1.0 - error.sum() / total.sum()) if total.sum() > 0 else 0.0
+
+
+def shuffled_targets(target: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """(1 + draws, n, K, C): the target, then the target of other episodes at the same positions."""
+    return np.stack([target, *(target[rng.permutation(len(target))] for _ in range(draws))])
+
+
+def random_subspace(x: np.ndarray, rank: int, rng: np.random.Generator) -> np.ndarray:
+    """x (n, K, D) projected on `rank` random directions: (n, K, rank)."""
+    directions, _ = np.linalg.qr(rng.standard_normal((x.shape[-1], min(rank, x.shape[-1]))))
+    return x @ directions
+
+
+def decode(x: np.ndarray, targets: np.ndarray, rounds: list[Fold]) -> np.ndarray:
+    """Held-out predictions (G, n, K, C) of targets (G, n, K, C) from x (n, K, D)."""
+    return held_out(x, targets, rounds)
+
+
+def keeping(target: np.ndarray, nuisance: np.ndarray, orders: list[np.ndarray]) -> np.ndarray:
+    """(1 + draws, n, K, C): the target, then targets that keep what the nuisance explains and shuffle only the rest.
+
+    So a shuffled target has the same relation to the nuisance as the real one (Freedman and Lane's permutation).
+    """
+    onto = basis(nuisance.reshape(-1, nuisance.shape[-1]))
+    rest = residual(target.reshape(-1, target.shape[-1]), onto).reshape(target.shape)
+    return np.stack([target, *(target - rest + rest[order] for order in orders)])
+
+
+def beyond(x: np.ndarray, target: np.ndarray, nuisance: np.ndarray, rounds: list[Fold], orders: list[np.ndarray]):
+    """What x tells of the target beyond the nuisance: (error, total) per sequence, for the data and for each order.
+
+    x (n, K, D), target (n, K, C), nuisance (n, K, q); an order (n,) of the episodes makes a shuffled control.
+    """
+    targets = keeping(target, nuisance, orders)
+    pairs = [(np.zeros(len(x)), np.zeros(len(x))) for _ in targets]
+    for fold in rounds:
+        solver, z = Solver(_rows(nuisance[fold.train])), _rows(nuisance)
+        xs, ys = (freed(solver, y, nuisance, z, fold) for y in (x[None], targets))
+        flat = [_stacked(ys[:, part]) for part in (fold.train, fold.validation)]
+        train, validation, test = (_rows(xs[0, part]) for part in fold)
+        found = Solver(train).predict(flat[0], validation, flat[1], test).reshape(ys[:, fold.test].shape)
+        for pair, y, prediction in zip(pairs, ys[:, fold.test], found):
+            pair[0][fold.test], pair[1][fold.test] = errors(y, prediction)
+    return pairs
+
+
+def freed(solver: Solver, y: np.ndarray, nuisance: np.ndarray, rows: np.ndarray, fold: Fold) -> np.ndarray:
+    """y (G, n, K, M) less what the nuisance explains, by a fit on the training sequences of the fold only."""
+    chosen = [_stacked(y[:, part]) for part in (fold.train, fold.validation)]
+    return y - solver.predict(chosen[0], _rows(nuisance[fold.validation]), chosen[1], rows).reshape(y.shape)
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    return x.reshape(-1, x.shape[-1])
+
+
+def _stacked(y: np.ndarray) -> np.ndarray:
+    return y.reshape(len(y), -1, y.shape[-1])

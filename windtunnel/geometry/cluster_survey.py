@@ -1,0 +1,92 @@
+"""The cluster instrument on a network's last layer, beside the exact belief put through the same; calls `clusters`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import nn
+
+from windtunnel.geometry.beliefs import beyond, ratio
+from windtunnel.geometry.clusters import Clustering, adjusted_rand, cluster
+from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
+from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.records import Side, scalar
+from windtunnel.geometry.ridge import folds
+from windtunnel.geometry.stats import dummies, resampled_ratio, resampling_weights
+from windtunnel.geometry.task import exact_belief
+from windtunnel.tunnels import HMM, Episodes, Tunnel
+
+SEQUENCES = 48  # sequences that are clustered: 960 points at 20 readouts
+REPLICATES = 6
+SHUFFLES = 199
+DRAWS = 39
+
+
+def clusters(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
+    """Number of clusters in the last layer, their agreement with the likeliest state, and what they leave unsaid."""
+    if not isinstance(tunnel, HMM):
+        return [Missing("clusters", f"{type(tunnel).__name__} has no hidden states to form clusters")]
+    if not named(model, episodes):
+        return [Missing("clusters", f"{label(model)} has no taps")]
+    if len(episodes) < 8:
+        return [Missing("clusters", f"{len(episodes)} episodes are too few: at least 8")]
+    name = residual_names(model, episodes)[-1]
+    x, belief = at_readout(model, episodes, [name])[name], exact_belief(tunnel, episodes)
+    twins = [at_readout(twin, episodes, [name])[name] for twin in untrained]
+    states, rng = tunnel.states, np.random.default_rng(0)
+    few = np.arange(min(len(x), SEQUENCES))
+    picks = [rng.choice(len(x), size=len(few)) for _ in range(REPLICATES)]
+    own = _reading(x[few], belief[few], states)
+    again = [_reading(x[pick], belief[pick], states) for pick in picks]
+    exact = [_reading(belief[pick], belief[pick], states) for pick in picks]
+    fresh = [_reading(twin[few], belief[few], states) for twin in twins]
+    truth, where = belief[few].argmax(-1).ravel(), {"layer": layer_of(name), "positions": "readouts"}
+    shuffled = [adjusted_rand(own[0].labels, truth[rng.permutation(len(truth))]) for _ in range(SHUFFLES)]
+    arrays = {"silhouettes": own[0].silhouettes, "gaps": own[0].gaps, "labels": own[0].labels, "likeliest": truth}
+    arrays |= {"exact belief: silhouettes": np.mean([reading[0].silhouettes for reading in exact], axis=0)}
+    found: list[Measurement | Missing] = []
+    titles: tuple[tuple[str, Side], ...] = (
+        ("clusters by silhouette", "both"),
+        ("clusters by gap", "both"),
+        (f"silhouette at {states} clusters", "above"),
+        ("adjusted Rand with the likeliest state", "above"),
+    )
+    for index, (title, side) in enumerate(titles):
+        nulls = {
+            "exact belief": np.array([reading[1][index] for reading in exact]),
+            "untrained": np.array([reading[1][index] for reading in fresh]),
+        }
+        if index == 3:
+            nulls["shuffled labels"] = np.array(shuffled)
+        replicates = np.array([reading[1][index] for reading in again])
+        found.append(scalar(title, own[1][index], replicates, nulls, side=side, where=where, arrays=arrays))
+    return [*found, _within(x, belief, twins, states, where)]
+
+
+def _reading(x: np.ndarray, belief: np.ndarray, states: int) -> tuple[Clustering, np.ndarray]:
+    """The instrument on x (n, K, D), with the likeliest state of belief (n, K, S) as the labels to agree with.
+
+    Its numbers: clusters by silhouette, by gap, silhouette at S clusters, adjusted Rand.
+    """
+    found = cluster(x.reshape(-1, x.shape[-1]), states)
+    index = min(max(states, 2), 8) - 2
+    rand = adjusted_rand(found.labels, belief.argmax(-1).ravel())
+    return found, np.array([found.by_silhouette, found.by_gap, found.silhouettes[index], rand], dtype=float)
+
+
+def _within(x: np.ndarray, belief: np.ndarray, twins: list[np.ndarray], states: int, where: dict) -> Measurement:
+    """How much of the belief is still readable inside the clusters, once their means are regressed out."""
+    rounds, rng = folds(len(x)), np.random.default_rng(1)
+    orders = [rng.permutation(len(x)) for _ in range(DRAWS)]
+
+    def nuisance(y: np.ndarray) -> np.ndarray:
+        labels = cluster(y.reshape(-1, y.shape[-1]), states).labels
+        return dummies(labels).reshape(*y.shape[:2], -1)
+
+    pairs = beyond(x, belief, nuisance(x), rounds, orders)
+    error, total = pairs[0]
+    untrained = [ratio(beyond(twin, belief, nuisance(twin), rounds, [])[0]) for twin in twins]
+    replicates = 1.0 - resampled_ratio(error, total, resampling_weights(len(x)))
+    nulls = {"untrained": np.array(untrained), "shuffled episodes": np.array([ratio(pair) for pair in pairs[1:]])}
+    return scalar("belief within clusters, R²", ratio(pairs[0]), replicates, nulls, where=where)

@@ -1,0 +1,116 @@
+"""The value instrument on a network: gathers values and residual stream at the readouts, then calls `values`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from torch import nn
+
+from windtunnel.geometry import values as pure
+from windtunnel.geometry.gather import at_readout, ending, entrance, label, layer_of, named
+from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.records import profile, unanswerable
+from windtunnel.geometry.stats import first_share, participation_ratio, spectrum
+from windtunnel.tunnels import Episodes, Tunnel
+
+DRAWS = 99
+REPLICATES = 20
+STREAMS = {"values": ".attention.v", "residual": ".residual"}
+
+
+def values(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
+    """Dimension, and order by entropy or position, of every layer's values and residual stream."""
+    names = named(model, episodes)
+    found: list[Measurement | Missing] = []
+    for stream, suffix in STREAMS.items():
+        layers = ending(names, suffix)
+        if layers:
+            found += _stream(stream, [entrance(names), *layers], model, episodes, untrained)
+        else:
+            found.append(Missing("values", f"{label(model)} has no {stream}: no tensor of it ends with {suffix}"))
+    return found
+
+
+def _stream(stream: str, names: list[str], model, episodes, untrained) -> list[Measurement]:
+    own = at_readout(model, episodes, names)
+    twins = [at_readout(twin, episodes, names) for twin in untrained]
+    rng = np.random.default_rng(0)
+    picks = [rng.integers(len(episodes), size=len(episodes)) for _ in range(REPLICATES)]
+    layers, where = [layer_of(name) for name in names[1:]], {"stream": stream, "positions": "readouts"}
+    shapes = {name: _shape(x) for name, x in own.items()}
+    twin_shapes = [{name: _shape(x) for name, x in twin.items()} for twin in twins]
+    resampled = [{name: _shape(x[pick]) for name, x in own.items()} for pick in picks]
+    widest = max(len(shapes[name][2]) for name in names[1:])
+    spectra = np.stack([np.pad(shapes[name][2], (0, widest - len(shapes[name][2]))) for name in names[1:]])
+    found = []
+    for index, (title, side) in enumerate((("PC1 share", "above"), ("participation ratio", "below"))):
+        embedding = np.array([[draw[names[0]][index]] for draw in resampled])
+        found += profile(
+            title,
+            np.array([shapes[name][index] for name in names[1:]]),
+            np.array([[draw[name][index] for name in names[1:]] for draw in resampled]),
+            {
+                "untrained": np.array([[twin[name][index] for name in names[1:]] for twin in twin_shapes]),
+                "before the first block": _recentred(embedding, float(shapes[names[0]][index]), len(layers)),
+            },
+            layers=layers,
+            side=side,  # type: ignore[arg-type]
+            where=where,
+            arrays={"spectrum": spectra},
+        )
+    return found + _order(names, own, twins, picks, episodes, layers, where)
+
+
+def _shape(x: np.ndarray) -> tuple[float, float, np.ndarray]:
+    variances = spectrum(_rows(x))
+    return first_share(variances), participation_ratio(variances), variances
+
+
+def _order(names, own, twins, picks, episodes: Episodes, layers: list, where: dict) -> list[Measurement]:
+    """By entropy, or by position?"""
+    entropy = episodes.entropy_bits.double().cpu().numpy()
+    if why := pure.why_unidentifiable(entropy):
+        titles = ("entropy after position", "position after entropy")
+        return [unanswerable(f"{title}, {part}", why, where) for title in titles for part in ("PC1", "all")]
+    rng, count = np.random.default_rng(1), len(entropy)
+    questions = {
+        "entropy after position": (pure.entropy_after_position, lambda: rng.permutation(count)),
+        "position after entropy": (pure.position_after_entropy, lambda: pure.like_entropy(entropy, rng)),
+    }
+    reduce: dict[str, Callable] = {"PC1": pure.first_component, "all": lambda x: x}
+    found = []
+    for title, (ask, draw) in questions.items():
+        real, *shuffles = ask(entropy, [draw() for _ in range(DRAWS)])
+        resampled = [ask(entropy[pick])[0] for pick in picks]
+        for part, reduced in reduce.items():
+            ys = {name: reduced(_rows(x)) for name, x in own.items()}  # the component is that of all sequences
+            left = [real.left(ys[name]) for name in names[1:]]
+            again = np.array([[q(_chosen(ys[name], pick)) for name in names] for q, pick in zip(resampled, picks)])
+            found += profile(
+                f"{title}, {part}",
+                np.array([real.share(rest) for rest in left]),
+                again[:, 1:],
+                {
+                    "untrained": np.array([[real(reduced(_rows(twin[n]))) for n in names[1:]] for twin in twins]),
+                    "shuffled labels": np.array([[shuffle.share(rest) for rest in left] for shuffle in shuffles]),
+                    "before the first block": _recentred(again[:, :1], real(ys[names[0]]), len(layers)),
+                },
+                layers=layers,
+                where=where,
+            )
+    return found
+
+
+def _recentred(replicates: np.ndarray, value: float, layers: int) -> np.ndarray:
+    """(B, L) bootstrap replicates (B, 1) moved to the value itself: resampling raises R², the spread is what counts."""
+    return np.repeat(value + replicates - replicates.mean(), layers, axis=1)
+
+
+def _chosen(rows: np.ndarray, pick: np.ndarray) -> np.ndarray:
+    """Rows (n · K, M) of the sequences in `pick`, which are as many as there are."""
+    return rows.reshape(len(pick), -1, rows.shape[-1])[pick].reshape(rows.shape)
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    return x.reshape(-1, x.shape[-1])

@@ -1,0 +1,105 @@
+"""The shape of values and residual stream, and whether it is ordered by entropy or merely by position.
+
+Over the rows x (N, D), one per episode and readout:
+
+    PC1 share, participation ratio     of the spectrum of their covariance
+    entropy after position             partial R² of x on the exact entropy once position dummies are regressed out
+    position after entropy             the reverse
+both for all of x and for its first principal component.  Entropy enters as itself and as dummies of its quantile bins,
+so that it may act in any smooth way, as position does.
+
+Where entropy is a function of position (bijection without replacement) no data can tell the two apart: the answer is
+"not identifiable", never a number.
+
+Nulls: untrained twins; labels shuffled (the entropies of another episode at the same positions; positions exchanged
+among rows of like entropy); the stream before the first block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from windtunnel.geometry.stats import basis, dummies, residual
+
+BINS = 10
+
+
+def entropy_columns(entropy: np.ndarray) -> np.ndarray:
+    """(N, 1 + bins) regressors for entropy (N,) in bits: itself, and a dummy for each quantile bin."""
+    return np.column_stack([entropy, dummies(entropy_bins(entropy))])
+
+
+def entropy_bins(entropy: np.ndarray) -> np.ndarray:
+    """(N,) number of the quantile bin of each entropy; few distinct values get a bin each."""
+    levels = np.unique(np.round(entropy, 9))
+    if len(levels) <= BINS:
+        return np.searchsorted(levels, np.round(entropy, 9))
+    return np.searchsorted(np.quantile(entropy, np.linspace(0, 1, BINS + 1)[1:-1]), entropy)
+
+
+def why_unidentifiable(entropy: np.ndarray) -> str:
+    """Why entropy (n, K) cannot be told from position, or "" when it can."""
+    if np.ptp(entropy) < 1e-9:
+        return "the exact entropy is the same everywhere"
+    if np.ptp(entropy, axis=0).max() < 1e-9:
+        return "the exact entropy is a function of position alone"
+    return ""
+
+
+def first_component(x: np.ndarray) -> np.ndarray:
+    """(N, 1) scores on the first principal component of x (N, D)."""
+    x = x - x.mean(0)
+    _, vectors = np.linalg.eigh(x.T @ x)
+    return x @ vectors[:, -1:]
+
+
+class Partial:
+    """Partial R² of y on columns `of` (N, p) after columns `after` (N, q); an orthonormal basis of each is kept."""
+
+    def __init__(self, of: np.ndarray, after: np.ndarray, nuisance: np.ndarray | None = None) -> None:
+        self.nuisance = basis(after) if nuisance is None else nuisance
+        fresh = residual(of, self.nuisance)
+        u, s, _ = np.linalg.svd(fresh, full_matrices=False)
+        self.fresh = u[:, s > 1e-8 * max(float(np.linalg.norm(of)), 1e-30)]
+
+    def left(self, y: np.ndarray) -> np.ndarray:
+        """What `after` leaves of y (N, M), scaled to unit sum of squares; all zero if that is nothing."""
+        rest = residual(y, self.nuisance)
+        total = float(np.sum(rest**2))
+        return rest / np.sqrt(total) if total > 1e-12 * np.sum(y**2) else np.zeros_like(rest)
+
+    def share(self, left: np.ndarray) -> float:
+        """The share of it that `of` explains."""
+        return float(np.sum((self.fresh.T @ left) ** 2))
+
+    def __call__(self, y: np.ndarray) -> float:
+        return self.share(self.left(y))
+
+
+def entropy_after_position(entropy: np.ndarray, orders: Sequence[np.ndarray] = ()) -> list[Partial]:
+    """For rows (n · K) and entropy (n, K) in bits: the question, then once per shuffled order of the episodes."""
+    count, steps = entropy.shape
+    position = dummies(np.tile(np.arange(steps), count))
+    shared = basis(position)
+    rows = [entropy, *(entropy[order] for order in orders)]
+    return [Partial(entropy_columns(shown.ravel()), position, shared) for shown in rows]
+
+
+def position_after_entropy(entropy: np.ndarray, orders: Sequence[np.ndarray] = ()) -> list[Partial]:
+    """For rows (n · K): the question, then once for each order of the rows, as `like_entropy` gives them."""
+    count, steps = entropy.shape
+    position, columns = np.tile(np.arange(steps), count), entropy_columns(entropy.ravel())
+    shared = basis(columns)
+    return [Partial(dummies(shown), columns, shared) for shown in (position, *(position[order] for order in orders))]
+
+
+def like_entropy(entropy: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(n · K,) an order that exchanges rows of one entropy bin at random."""
+    bins = entropy_bins(entropy.ravel())
+    order = np.arange(len(bins))
+    for level in np.unique(bins):
+        rows = np.flatnonzero(bins == level)
+        order[rows] = rng.permutation(rows)
+    return order

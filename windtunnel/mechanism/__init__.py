@@ -1,0 +1,49 @@
+"""What happens when it is changed: ablation, patching and swaps in bits, and behaviour under edited worlds.
+
+bench = Bench(model, tunnel, episodes)
+bits_lost(bench, [Place("blocks.0.attention.head_out", head=3)], "resample")     (n, K) bits of KL
+heads(model, tunnel, episodes, untrained=[fresh])                                [Measurement, …]
+"""
+
+from windtunnel.mechanism.ablate import Target, ablate, ablation, bits_lost, targets
+from windtunnel.mechanism.anatomy import Anatomy
+from windtunnel.mechanism.behaviour import evidence_flip, exchangeability, shifted_prior
+from windtunnel.mechanism.donors import Donors, donors
+from windtunnel.mechanism.dose import dose
+from windtunnel.mechanism.heads import heads
+from windtunnel.mechanism.late import late
+from windtunnel.mechanism.patch import Pair, patch, patch_changes
+from windtunnel.mechanism.place import Place
+from windtunnel.mechanism.ranges import position_ranges
+from windtunnel.mechanism.roles import roles
+from windtunnel.mechanism.score import Bench
+from windtunnel.mechanism.survey import INSTRUMENTS, survey
+from windtunnel.mechanism.swap import swap, swap_changes
+
+__all__ = [
+    "INSTRUMENTS",
+    "survey",
+    "ablate",
+    "heads",
+    "position_ranges",
+    "late",
+    "patch",
+    "dose",
+    "swap",
+    "roles",
+    "evidence_flip",
+    "exchangeability",
+    "shifted_prior",
+    "Bench",
+    "Place",
+    "Anatomy",
+    "Target",
+    "targets",
+    "ablation",
+    "bits_lost",
+    "Donors",
+    "donors",
+    "Pair",
+    "patch_changes",
+    "swap_changes",
+]

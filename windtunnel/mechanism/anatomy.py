@@ -1,0 +1,93 @@
+"""Which tensors does this network have, by the part they play?
+
+    mixer   what brings information from other positions   blocks.i.attention.out, .mamba.out or .lstm.hidden
+    ff      what computes at one position                  blocks.i.ff.out
+    heads   a mixer's separate heads                       blocks.i.attention.head_out (n, H, T, d)
+    stream  what is carried from layer to layer            the last tensor before the blocks, then blocks.i.residual
+    state   what is carried from step to step              blocks.i.lstm.cell, .lstm.hidden, .mamba.state, …
+
+Read off one tapped forward pass, so a network of one's own that uses these names is understood too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from windtunnel.errors import InputError
+from windtunnel.models.taps import Record, require_matched
+from windtunnel.models.trace import has_taps
+from windtunnel.tunnels.episodes import Inputs
+
+MIXERS = ("attention.out", "mamba.out", "lstm.hidden")
+STATES = ("lstm.cell", "lstm.hidden", "mamba.state", "attention.state")
+_HEADS_FIRST = ("q", "k", "v", "scores", "pattern", "head_out", "read", "beta", "decay")
+
+
+def heads_first(name: str) -> bool:
+    """Whether a tensor is (n, H, T, …) rather than (n, T, …)."""
+    return ".attention." in name and name.rpartition(".")[2] in _HEADS_FIRST
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """Names of the tensors of one network, with their shapes for one episode."""
+
+    shapes: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, model: nn.Module, inputs: Inputs) -> Anatomy:
+        """Look once at the first episode."""
+        if not has_taps(model):
+            raise InputError(f"model {getattr(model, 'name', type(model).__name__)} has no taps: nothing to change")
+        record, first = Record(), inputs[:1].to(home(model, inputs.tokens))
+        with torch.no_grad():
+            model(first.tokens, first.features, first.readout, record)
+        return cls({name: tuple(value.shape) for name, value in record.tensors().items()})
+
+    def require(self, name: str) -> None:
+        """Raise one line unless there is such a tensor."""
+        require_matched([name], self.shapes)
+
+    @property
+    def depth(self) -> int:
+        """Number of blocks."""
+        found = [int(match[1]) for name in self.shapes if (match := re.match(r"blocks\.(\d+)\.", name))]
+        return max(found, default=-1) + 1
+
+    def mixer(self, layer: int) -> str | None:
+        return next((name for end in MIXERS if (name := f"blocks.{layer}.{end}") in self.shapes), None)
+
+    def ff(self, layer: int) -> str | None:
+        return name if (name := f"blocks.{layer}.ff.out") in self.shapes else None
+
+    def head_tensor(self, layer: int) -> str | None:
+        return name if (name := f"blocks.{layer}.attention.head_out") in self.shapes else None
+
+    def states(self, layer: int) -> list[str]:
+        return [name for end in STATES if (name := f"blocks.{layer}.{end}") in self.shapes]
+
+    @property
+    def heads(self) -> list[tuple[int, int]]:
+        """Every (layer, head)."""
+        counts = [(i, self.shapes[name][1]) for i in range(self.depth) if (name := self.head_tensor(i))]
+        return [(layer, head) for layer, count in counts for head in range(count)]
+
+    @property
+    def streams(self) -> list[str]:
+        """The stream before the first block and after each block."""
+        before = []
+        for name in self.shapes:
+            if name.startswith("blocks."):
+                break
+            before.append(name)
+        blocks = [name for i in range(self.depth) if (name := f"blocks.{i}.residual") in self.shapes]
+        return before[-1:] + blocks
+
+
+def home(model: nn.Module, otherwise: Tensor) -> torch.device:
+    """Where the network's weights are."""
+    return next((parameter.device for parameter in model.parameters()), otherwise.device)

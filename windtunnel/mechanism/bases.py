@@ -1,0 +1,67 @@
+"""Subspaces of the stream that may carry the belief.  Each is (D, r) with orthonormal columns.
+
+Fitted at the readouts on x (n, K, D) and y (n, K, C), both less their mean over episodes at each readout: what position
+alone explains is gone.
+
+    decoded belief     span of ridge weights (XᵀX + λI)⁻¹ XᵀY       the directions a linear reader uses
+    written belief     span of the covariance XᵀY                   the directions in which the stream moves with it
+    entropy axis       ridge weights of the belief's entropy        one direction; none where position fixes entropy
+    hypothesis frame   rows of the network's own readout matrix     one direction per hypothesis
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from windtunnel.geometry.measurement import Missing
+from windtunnel.tunnels.information import entropy_bits
+
+RIDGE = 1e-3  # of the mean variance of a direction
+FLAT = 1e-9  # bits²: below this variance entropy is a function of position
+
+
+def span(directions: Float[Tensor, "D C"], tolerance: float = 1e-4) -> Float[Tensor, "D r"]:
+    """Orthonormal basis of the columns' span; directions weaker than `tolerance` of the strongest are left out."""
+    u, s, _ = torch.linalg.svd(directions.double(), full_matrices=False)
+    return u[:, s > tolerance * s[0].clamp_min(1e-300)]
+
+
+def centred(x: Float[Tensor, "n K D"]) -> Float[Tensor, "nK D"]:
+    """Less the mean over episodes at each readout, readouts stacked."""
+    return (x.double() - x.double().mean(0)).flatten(0, 1)
+
+
+def ridge(x: Float[Tensor, "N D"], y: Float[Tensor, "N C"]) -> Float[Tensor, "D C"]:
+    """Ridge weights on centred data."""
+    gram = x.T @ x
+    lift = RIDGE * gram.diagonal().mean().clamp_min(1e-300)
+    return torch.linalg.solve(gram + lift * torch.eye(len(gram), dtype=gram.dtype, device=gram.device), x.T @ y)
+
+
+def bases(model: nn.Module, x: Float[Tensor, "n K D"], belief: Float[Tensor, "n K C"]) -> dict[str, Tensor | Missing]:
+    """Every subspace by name, or why there is none."""
+    flat, target = centred(x), centred(belief.to(x.device))
+    entropy = centred(entropy_bits(belief.double())[..., None].to(x.device))
+    found: dict[str, Tensor | Missing] = {
+        "decoded belief": span(ridge(flat, target)),
+        "written belief": span(flat.T @ target),
+    }
+    if float(entropy.square().mean()) > FLAT:
+        found["entropy axis"] = span(ridge(flat, entropy))
+    else:
+        found["entropy axis"] = Missing("entropy axis", "not identifiable: position alone fixes the entropy here")
+    found["hypothesis frame"] = hypothesis_frame(model, x.shape[-1])
+    return found
+
+
+def hypothesis_frame(model: nn.Module, width: int) -> Tensor | Missing:
+    """Span of the readout's rows, one per hypothesis, seen from before the last norm; their mean has no effect."""
+    head, norm = getattr(model, "head", None), getattr(model, "final_norm", None)
+    if not isinstance(head, nn.Linear) or head.weight.shape[1] != width:
+        return Missing("hypothesis frame", "the network has no linear readout named `head` on its stream")
+    gain = getattr(norm, "weight", None)
+    rows = head.weight.detach().double()
+    rows = rows if gain is None else rows * gain.detach().double()
+    return span((rows - rows.mean(0)).T)

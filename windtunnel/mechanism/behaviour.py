@@ -1,0 +1,185 @@
+"""Does it behave like Bayes?  Questions any predictor can be asked, from outside.
+
+evidence flip    change one past piece of evidence.  With m, e the shifts (C numbers that sum to 0) of the model's and
+                 of the exact probabilities,  slope = Σ m·e / Σ e·e,  correlation = Σ m·e / √(Σ m·m Σ e·e),  by lag.
+                 1 and 1: exact;  slope 0 beyond lag L: a memory of L + 1 steps.
+                 Nulls: the exact shift of another episode; untrained networks.
+exchangeability  reorder evidence whose order is irrelevant (HMM: rename the states).  Value: total variation between
+                 the two predictions, over that between unrelated episodes.  0: exact;  1: as if it were another
+                 episode.  Nulls: unrelated episodes; untrained networks.
+shifted prior    worlds from another prior.  Value: KL there − KL at home, bits.  Nulls: home against home
+                 (bootstrap); untrained networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from windtunnel.errors import InputError
+from windtunnel.fidelity.metrics import kl_bits, total_variation
+from windtunnel.fidelity.predictor import Predictor
+from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.mechanism.ablate import UNTRAINED
+from windtunnel.mechanism.chance import derangement
+from windtunnel.mechanism.estimate import measured, resampled_means
+from windtunnel.mechanism.score import predictions
+from windtunnel.mechanism.worlds import exchange, flip, shifted
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.episodes import Episodes
+
+LAGS = (0, 1, 2, 4, 8, 16, 32)
+SHUFFLES = 199
+ANOTHER = "exact shift of another episode"
+
+
+def slope(products: np.ndarray) -> np.ndarray:
+    """(…, 3) means of m·e, e·e, m·m -> Σ m·e / Σ e·e; 0 where nothing should move."""
+    return products[..., 0] / np.where(products[..., 1] > 0, products[..., 1], 1.0)
+
+
+def correlation(products: np.ndarray) -> np.ndarray:
+    """The same -> Σ m·e / √(Σ m·m Σ e·e); 0 where nothing moves."""
+    norm = np.sqrt(products[..., 1] * products[..., 2])
+    return products[..., 0] / np.where(norm > 0, norm, 1.0)
+
+
+def flip_shifts(
+    predictors: Sequence[Predictor], tunnel: Tunnel, episodes: Episodes, steps: Sequence[int]
+) -> tuple[Float64[Tensor, "P n SK C"], Float64[Tensor, "n SK C"], Tensor]:
+    """Shifts of each predictor's and of the exact probabilities under flips at `steps`, and the lags (n, S·K)."""
+    before = [predictions(predictor, tunnel, episodes.inputs).exp() for predictor in predictors]
+    models, exact, lags = [], [], []
+    for step in steps:
+        edited = flip(tunnel, episodes, step)
+        after = [predictions(predictor, tunnel, edited.episodes.inputs).exp() for predictor in predictors]
+        models.append(torch.stack([b - a for b, a in zip(after, before)]))
+        exact.append(edited.episodes.posterior.double() - episodes.posterior.double())
+        lags.append(edited.lag)
+    return torch.cat(models, 2), torch.cat(exact, 1), torch.cat(lags, 1)
+
+
+def _products(model: Tensor, exact: Tensor, chosen: Tensor) -> np.ndarray:
+    """(n, 3): sums of m·e, e·e, m·m over the chosen readouts of each sequence."""
+    pairs = ((model, exact), (exact, exact), (model, model))
+    return np.stack([((a * b).sum(-1) * chosen).sum(1).cpu().numpy() for a, b in pairs], 1)
+
+
+def evidence_flip(
+    model: Predictor,
+    tunnel: Tunnel,
+    episodes: Episodes,
+    untrained: Sequence[Predictor],
+    *,
+    steps: Sequence[int] | None = None,
+    lags: Sequence[int] = LAGS,
+    shuffles: int = SHUFFLES,
+) -> list[Measurement | Missing]:
+    """Slope and correlation of the model's shift on the exact one, by lag."""
+    if steps is None:
+        count = tunnel.readouts
+        steps = sorted({0, count // 4, count // 2, 3 * count // 4})
+    shifts, exact, lag = flip_shifts([model, *untrained], tunnel, episodes, steps)
+    partners = [derangement(len(episodes), 5, draw).to(exact.device) for draw in range(shuffles)]
+    results: list[Measurement | Missing] = []
+    for wanted in lags:
+        chosen = lag == wanted
+        if not chosen.any():
+            continue
+        where = {"lag": wanted, "steps": list(steps)}
+        if not float(exact[chosen].square().mean()) > 1e-20:
+            results.append(Missing(f"evidence flip, lag {wanted}", "the exact belief does not move here either"))
+            continue
+        products = _products(shifts[0], exact, chosen)
+        # The lags of a flip differ between episodes of some tunnels: a pair counts where both have this lag.
+        shuffled = [_products(shifts[0], exact[p], chosen & chosen[p]).mean(0) for p in partners]
+        blank = [_products(one, exact, chosen).mean(0) for one in shifts[1:]]
+        size = np.sqrt(products.mean(0)[1:] / max(1e-300, float(chosen.double().mean(0).sum())))
+        for name, statistic in (("slope", slope), ("correlation", correlation)):
+            nulls = {ANOTHER: shuffled, UNTRAINED: blank}
+            values = {key: np.array([float(statistic(one)) for one in runs]) for key, runs in nulls.items() if runs}
+            fields: dict[str, Any] = {"where": where, "nulls": values, "arrays": {"rms_shift_exact_model": size}}
+            results.append(measured(f"evidence flip, {name}", [products], statistic, **fields))
+    return results
+
+
+def exchangeability(
+    model: Predictor,
+    tunnel: Tunnel,
+    episodes: Episodes,
+    untrained: Sequence[Predictor],
+    *,
+    step: int | None = None,
+    shuffles: int = 19,
+) -> list[Measurement | Missing]:
+    """How much a change that must not matter moves the prediction."""
+    step = tunnel.readouts // 2 if step is None else step
+    edited = exchange(tunnel, episodes, step)
+    chosen = edited.lag >= 0
+
+    def moved(predictor: Predictor) -> tuple[np.ndarray, list[np.ndarray]]:
+        before = predictions(predictor, tunnel, episodes.inputs)
+        after = predictions(predictor, tunnel, edited.episodes.inputs)
+        if edited.rename is not None:
+            after = after.gather(2, edited.rename[:, None, :].expand_as(after))
+        partners = [derangement(len(before), 6, draw).to(before.device) for draw in range(shuffles)]
+        unrelated = [_mean_over(total_variation(before.exp(), before[p]), chosen) for p in partners]
+        return _mean_over(total_variation(before.exp(), after), chosen), unrelated
+
+    change, unrelated = moved(model)
+    scale = np.mean(unrelated, 0)
+    if not scale.mean() > 0:
+        return [Missing("exchangeability", "the prediction is the same for every episode")]
+    nulls = {"unrelated episodes": np.array([one.mean() for one in unrelated]) / scale.mean()}
+    blank = [moved(predictor) for predictor in untrained]
+    if blank:
+        nulls[UNTRAINED] = np.array([one.mean() / max(1e-300, np.mean(other)) for one, other in blank])
+    fields = {"where": {"step": step}, "nulls": nulls, "side": "below", "arrays": {"tv": change, "unrelated": scale}}
+    return [measured("change under exchange, relative", [change, scale], lambda a, b: a / b, **fields)]
+
+
+def _mean_over(values: Tensor, chosen: Tensor) -> np.ndarray:
+    return ((values * chosen).sum(1) / chosen.sum(1).clamp_min(1)).cpu().numpy()
+
+
+def shifted_prior(
+    model: Predictor,
+    tunnel: Tunnel,
+    episodes: Episodes,
+    untrained: Sequence[Predictor],
+    *,
+    worlds: dict[str, Tunnel] | None = None,
+    seed: int = 1,
+) -> list[Measurement | Missing]:
+    """KL in worlds of another prior, less that at home.  Their episodes come from (seed, "test")."""
+    worlds = shifted(tunnel) if worlds is None else worlds
+    if not worlds:
+        return [Missing("shifted prior", f"no other prior is defined for {type(tunnel).__name__} of this layout")]
+
+    def bits(predictor: Predictor, world: Tunnel, sample: Episodes) -> np.ndarray:
+        log_q = predictions(predictor, world, sample.inputs)
+        return kl_bits(sample.posterior.double(), log_q).mean(1).cpu().numpy()
+
+    home = bits(model, tunnel, episodes)
+    again = [resampled_means(home, replicates=SHUFFLES, seed=draw) for draw in (1, 2)]
+    results: list[Measurement | Missing] = []
+    for name, world in worlds.items():
+        try:
+            sample = world.sample(len(episodes), seed, "test", episodes.posterior.device)
+            there = bits(model, world, sample)
+            blank = [bits(p, world, sample).mean() - bits(p, tunnel, episodes).mean() for p in untrained]
+        except InputError as error:
+            results.append(Missing(f"shifted prior, {name}", str(error)))
+            continue
+        nulls = {"home against home": again[0] - again[1]}
+        if blank:
+            nulls[UNTRAINED] = np.array(blank)
+        arrays = {"home": home, "there": there}
+        fields = {"where": {"world": name}, "unit": "bits", "nulls": nulls, "side": "both", "arrays": arrays}
+        results.append(measured("KL added by a shifted prior", [there, home], lambda a, b: a - b, **fields))
+    return results

@@ -1,0 +1,78 @@
+"""Donors matched in evidence: the same question under other evidence of the same kind, with its exact belief.
+
+A donor is made by editing the recipient's latent world, so the tunnel itself says what the donor should believe:
+
+    HMM        the same header; observations up to a step from another episode, the recipient's own after it
+    bijection  the same keys in the same order; another episode's permutation
+    recall     the same keys, order and queries; all values renamed by one shift
+
+A *mismatched* donor is simply another episode, header, keys and all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+import torch
+from torch import Tensor
+
+from windtunnel.errors import InputError, require_int
+from windtunnel.mechanism.chance import derangement, generator
+from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
+from windtunnel.tunnels.episodes import Episodes
+
+
+@dataclass(frozen=True)
+class Donors:
+    """Donor episodes and where they can be compared.
+
+    episodes  the donors' worlds with their exact beliefs, one per recipient
+    readouts  (K,) bool: where a prediction that took up the donor's evidence should equal the donor's belief
+    """
+
+    episodes: Episodes
+    readouts: Tensor
+
+
+@singledispatch
+def donors(tunnel: Tunnel, episodes: Episodes, step: int | None = None, *, seed: int = 0) -> Donors:
+    """Donors matched in evidence.
+
+    step  readout at which the donor's tensor will be put; None: at every readout, all evidence is the donor's
+    """
+    raise InputError(f"tunnel = {type(tunnel).__name__}: no matched donors; register some with donors.register")
+
+
+def _readouts(tunnel: Tunnel, step: int | None, later: bool) -> Tensor:
+    if step is None:
+        return torch.ones(tunnel.readouts, dtype=torch.bool)
+    require_int("step", step, 0, tunnel.readouts - 1)
+    index = torch.arange(tunnel.readouts)
+    return index >= step if later else index == step
+
+
+@donors.register
+def _hmm(tunnel: HMM, episodes: Episodes, step: int | None = None, *, seed: int = 0) -> Donors:
+    latent, partner = dict(episodes.latent), derangement(len(episodes), seed)
+    upto = latent["observations"].shape[1] if step is None else step + 1
+    observations = latent["observations"].clone()
+    observations[:, :upto] = observations[partner.to(observations.device), :upto]
+    latent["observations"] = observations
+    return Donors(tunnel.episodes(latent), _readouts(tunnel, step, later=True))
+
+
+@donors.register
+def _bijection(tunnel: Bijection, episodes: Episodes, step: int | None = None, *, seed: int = 0) -> Donors:
+    latent, partner = dict(episodes.latent), derangement(len(episodes), seed)
+    latent["permutation"] = latent["permutation"][partner.to(latent["permutation"].device)]
+    return Donors(tunnel.episodes(latent), _readouts(tunnel, step, later=False))
+
+
+@donors.register
+def _recall(tunnel: Recall, episodes: Episodes, step: int | None = None, *, seed: int = 0) -> Donors:
+    latent = dict(episodes.latent)
+    shift = torch.randint(1, tunnel.values, (len(episodes), 1), generator=generator(seed))
+    for name in ("values", "shown", "answers"):
+        latent[name] = (latent[name] + shift.to(latent[name].device)) % tunnel.values
+    return Donors(tunnel.episodes(latent), _readouts(tunnel, step, later=False))

@@ -1,0 +1,111 @@
+"""One frame head or a bank of them?
+
+Each head's output is ablated alone; l_h is what it costs, in bits.  Over all heads of the network:
+
+    largest head                max_h l_h
+    share of the largest head   max_h l⁺_h / Σ_h l⁺_h                   1: one head carries all;  l⁺ = max(l, 0)
+    effective number of heads   (Σ_h l⁺_h)² / Σ_h (l⁺_h)²               1: one head;  the number of heads: all alike
+
+Null "rotated heads": the width of a layer's heads is cut into equally many random subspaces of equal rank and each of
+them is ablated.  Real heads differ from it only by being the network's own units.  Each rotation of the whole network
+gives one draw of the three statistics, and (layer by layer) as many draws as heads for a single head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import nn
+
+from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.mechanism.ablate import METHODS, UNTRAINED, bits_lost
+from windtunnel.mechanism.chance import rotation
+from windtunnel.mechanism.estimate import measured, per_sequence
+from windtunnel.mechanism.place import Place, width_of
+from windtunnel.mechanism.score import Bench, Benches
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.episodes import Episodes
+
+ROTATED = "rotated heads"
+ROTATIONS = 3
+
+
+def head_losses(bench: Bench, method: str, *, rotated: int | None = None) -> np.ndarray:
+    """(n, heads) bits lost per sequence to the ablation of each head, in the order of `anatomy.heads`.
+
+    rotated  a number: ablate the random subspaces of that rotation instead of the heads
+    """
+    columns = []
+    for layer, head in bench.anatomy.heads:
+        name = f"blocks.{layer}.attention.head_out"
+        place = Place(name, head=head)
+        if rotated is not None:
+            shape = bench.anatomy.shapes[name]
+            turn = rotation(width_of(place, shape), rotated, layer)
+            place = Place(name, basis=turn[:, head * shape[-1] : (head + 1) * shape[-1]])
+        columns.append(per_sequence(bits_lost(bench, [place], method)))
+    return np.stack(columns, 1)
+
+
+def largest(losses: np.ndarray) -> np.ndarray:
+    """Largest loss over the last axis."""
+    return losses.max(-1)
+
+
+def largest_share(losses: np.ndarray) -> np.ndarray:
+    """Share of the positive losses that the largest has; 0 where no head costs anything."""
+    positive = np.maximum(losses, 0.0)
+    total = positive.sum(-1)
+    return positive.max(-1) / np.where(total > 0, total, 1.0)
+
+
+def effective_number(losses: np.ndarray) -> np.ndarray:
+    """Participation ratio of the positive losses; 0 where no head costs anything."""
+    positive = np.maximum(losses, 0.0)
+    squares = (positive**2).sum(-1)
+    return positive.sum(-1) ** 2 / np.where(squares > 0, squares, 1.0)
+
+
+def heads(
+    model: nn.Module,
+    tunnel: Tunnel,
+    episodes: Episodes,
+    untrained: Sequence[nn.Module],
+    *,
+    methods: Sequence[str] = METHODS,
+    rotations: int = ROTATIONS,
+) -> list[Measurement | Missing]:
+    """The loss of every head by every method, and how it is spread over the heads."""
+    benches = Benches.of(model, tunnel, episodes, untrained)
+    names = benches.main.anatomy.heads
+    if not names:
+        return [Missing("heads", "the network has no heads (no tensor blocks.i.attention.head_out)")]
+    results: list[Measurement | Missing] = []
+    for method in methods:
+        losses = head_losses(benches.main, method)
+        rotated = np.stack([head_losses(benches.small, method, rotated=r).mean(0) for r in range(rotations)])
+        blank = [head_losses(bench, method).mean(0) for bench in benches.untrained if bench.anatomy.heads]
+        layers = np.array([layer for layer, _ in names])
+        for index, (layer, head) in enumerate(names):
+            nulls = {ROTATED: rotated[:, layers == layer].ravel()}
+            if blank:
+                nulls[UNTRAINED] = np.concatenate(blank)
+            where = {"layer": layer, "head": head, "method": method}
+            results.append(
+                measured("bits lost to head ablation", [losses[:, index]], where=where, unit="bits", nulls=nulls)
+            )
+        for name, statistic, unit, side in (
+            ("largest head", largest, "bits", "above"),
+            ("share of the largest head", largest_share, "", "above"),
+            ("effective number of heads", effective_number, "heads", "below"),
+        ):
+            nulls = {ROTATED: statistic(rotated)}
+            if blank:
+                nulls[UNTRAINED] = np.array([statistic(one) for one in blank])
+            top = names[int(losses.mean(0).argmax())]
+            where = {"method": method, "layer": top[0], "head": top[1]}
+            arrays = {"losses": losses.mean(0), "heads": np.array(names), "rotated": rotated}
+            fields = {"where": where, "unit": unit, "side": side, "nulls": nulls, "arrays": arrays}
+            results.append(measured(name, [losses], statistic, searched=len(names), **fields))
+    return results

@@ -1,0 +1,195 @@
+"""Does a tensor carry the belief?  Put a donor's in its place and see whose belief comes out.
+
+With p' the donor's exact belief, q the network's own prediction and q' the one after patching,
+
+    moved = 1 − Σ KL(p' ‖ q') / Σ KL(p' ‖ q)       1: all the way to the donor;  0: not at all;  below 0: away from it
+
+summed over sequences, as a ratio of single KLs would blow up where donor and recipient happen to agree.  Beside it:
+bits lost against the recipient's own belief, and the ceiling, what the network reaches when it reads the donor itself.
+
+At one readout the stream is patched layer by layer; in a recurrent network also its whole state.  Where the donor's
+world goes on with the recipient's evidence (HMM), later readouts tell whether the patched tensor is what is carried on.
+
+Nulls: a mismatched donor (another episode altogether), a change of equal size in a random direction, an untrained
+network.  Going only a part of the way is `dose`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch import Tensor, nn
+
+from windtunnel.errors import InputError
+from windtunnel.fidelity.metrics import kl_bits
+from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.mechanism.ablate import TURNED, UNTRAINED
+from windtunnel.mechanism.anatomy import Anatomy
+from windtunnel.mechanism.chance import derangement, rotation
+from windtunnel.mechanism.donors import donors
+from windtunnel.mechanism.estimate import measured, per_sequence
+from windtunnel.mechanism.place import Change, Place, stored, substitute, width_of
+from windtunnel.mechanism.score import NULL_EPISODES, Bench
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.episodes import Episodes
+
+MISMATCHED = "mismatched donor"
+DRAWS = 3
+
+
+@dataclass
+class Pair:
+    """Recipients and donors in one network.  `readouts` (K,) bool: where they are compared."""
+
+    recipient: Bench
+    donor: Bench
+    readouts: Tensor
+
+    @classmethod
+    def of(cls, model: nn.Module, tunnel: Tunnel, episodes: Episodes, given: Episodes, readouts: Tensor) -> Pair:
+        return cls(Bench(model, tunnel, episodes), Bench(model, tunnel, given), readouts.to(episodes.posterior.device))
+
+    @cached_property
+    def small(self) -> Pair:
+        """The same on fewer episodes, for nulls."""
+        return Pair(self.recipient.first(NULL_EPISODES), self.donor.first(NULL_EPISODES), self.readouts)
+
+    @cached_property
+    def before(self) -> Float64[Tensor, "n K"]:
+        """KL(donor's belief ‖ unpatched prediction), bits."""
+        before = kl_bits(self.donor.belief, self.recipient.clean)
+        if not float(before[:, self.readouts].mean()) > 1e-12:
+            raise InputError("donors believe what their recipients do at every chosen readout: choose a later step")
+        return before
+
+    def after(self, changes: dict[str, Change]) -> Float64[Tensor, "n K"]:
+        """KL(donor's belief ‖ patched prediction), bits."""
+        return kl_bits(self.donor.belief, self.recipient.run(changes))
+
+    def moved(self, changes: dict[str, Change], readouts: Tensor | None = None) -> float:
+        """The fraction of the way to the donor."""
+        chosen = self.readouts if readouts is None else readouts
+        return float(1.0 - self.after(changes)[:, chosen].mean() / self.before[:, chosen].mean())
+
+
+def patch_changes(
+    pair: Pair,
+    places: Sequence[Place],
+    *,
+    dose: float = 1.0,
+    turn: int | None = None,
+    mismatch: int | None = None,
+) -> dict[str, Change]:
+    """Put the donors' tensors there.  Controls: `turn` the change at random, or take another episode's (`mismatch`)."""
+    changes: dict[str, Change] = {}
+    bench = pair.donor if mismatch is None else pair.recipient
+    bench.record(place.tensor for place in places)
+    for index, place in enumerate(places):
+        tensor = bench.recorded(place.tensor)
+        if mismatch is not None:
+            tensor = tensor[derangement(len(tensor), 1, mismatch).to(tensor.device)]
+        matrix = None
+        if turn is not None:
+            matrix = rotation(width_of(place, bench.anatomy.shapes[place.tensor]), 2, turn, index)
+        changes[place.tensor] = substitute(place, stored(tensor), dose=dose, turn=matrix)
+    return changes
+
+
+def fraction(after: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """1 − after / before."""
+    return 1.0 - after / before
+
+
+def carriers(anatomy: Anatomy, position: int) -> dict[str, list[Place]]:
+    """What may carry a belief at one position: the stream before and after each block, the whole recurrent state."""
+    found = {name: [Place(name, positions=(position,))] for name in anatomy.streams}
+    states = [name for layer in range(anatomy.depth) for name in anatomy.states(layer)]
+    if states:
+        found["state of all layers"] = [Place(name, positions=(position,)) for name in states]
+    return found
+
+
+@dataclass
+class Setting:
+    """A patching experiment at one readout: the pairs, where the step is, which readouts are compared."""
+
+    pair: Pair
+    blank: list[Pair]
+    step: int
+    position: int
+
+    @classmethod
+    def of(
+        cls, model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module], step: int | None
+    ) -> Setting:
+        """Matched donors at readout `step`, by default the middle one."""
+        step = tunnel.readouts // 2 if step is None else step
+        given, few = donors(tunnel, episodes, step), slice(0, NULL_EPISODES)
+        pair = Pair.of(model, tunnel, episodes, given.episodes, given.readouts)
+        blank = [Pair.of(net, tunnel, episodes[few], given.episodes[few], given.readouts) for net in untrained]
+        return cls(pair, blank, step, int(episodes.inputs.readout[step]))
+
+    @property
+    def ranges(self) -> dict[str, Tensor]:
+        """The step's own readout, and the later ones where the donor's world has any."""
+        now = torch.zeros_like(self.pair.readouts)
+        now[self.step] = True
+        later = self.pair.readouts & ~now
+        return {"at the step": now} | ({"after it": later} if later.any() else {})
+
+
+def patch(
+    model: nn.Module,
+    tunnel: Tunnel,
+    episodes: Episodes,
+    untrained: Sequence[nn.Module],
+    *,
+    step: int | None = None,
+    draws: int = DRAWS,
+) -> list[Measurement | Missing]:
+    """The stream at readout `step` of every layer, and the recurrent state, replaced by a matched donor's."""
+    setting = Setting.of(model, tunnel, episodes, untrained, step)
+    found = carriers(setting.pair.recipient.anatomy, setting.position)
+    if not found:
+        return [Missing("patch", "the network has no residual stream (no tensor blocks.i.residual) and no state")]
+    results: list[Measurement | Missing] = []
+    for name, places in found.items():
+        where = {"tensor": name, "step": setting.step}
+        results += _measure(setting.pair, setting.blank, where, places, setting.ranges, draws)
+    return results
+
+
+def _measure(
+    pair: Pair, blank: list[Pair], where: dict, places: list[Place], ranges: dict[str, Tensor], draws: int
+) -> list[Measurement]:
+    """One measurement per range of readouts, all from the same runs."""
+    patched, small = pair.recipient.run(patch_changes(pair, places)), pair.small
+    after, before = kl_bits(pair.donor.belief, patched), pair.before
+    own = kl_bits(pair.recipient.belief, patched) - pair.recipient.clean_kl
+    nulls = {
+        MISMATCHED: [(small, small.after(patch_changes(small, places, mismatch=draw))) for draw in range(draws)],
+        TURNED: [(small, small.after(patch_changes(small, places, turn=draw))) for draw in range(draws)],
+        UNTRAINED: [(one, one.after(patch_changes(one, places))) for one in blank],
+    }
+    results = []
+    for when, chosen in ranges.items():
+        values = {
+            name: np.array([float(1.0 - x[:, chosen].mean() / one.before[:, chosen].mean()) for one, x in runs])
+            for name, runs in nulls.items()
+        }
+        ceiling = 1.0 - pair.donor.clean_kl[:, chosen].mean() / before[:, chosen].mean()
+        arrays = {
+            "per_position": (1.0 - after.mean(0) / before.mean(0).clamp_min(1e-12)).cpu().numpy(),
+            "own_bits_lost": own.mean(0).cpu().numpy(),
+            "ceiling": np.array([float(ceiling)]),
+        }
+        parts = [per_sequence(after[:, chosen]), per_sequence(before[:, chosen])]
+        fields = {"where": {**where, "readouts": when}, "arrays": arrays}
+        fields["nulls"] = {name: sample for name, sample in values.items() if len(sample)}
+        results.append(measured("moved to the donor", parts, fraction, **fields))
+    return results

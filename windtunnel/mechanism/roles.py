@@ -1,0 +1,107 @@
+"""Who does what in one Bayesian step?  Carry, update and routing, each taken away at and before one readout.
+
+    routing   the mixer's output                 what attention (or the recurrence) brings from other positions
+    update    the feed-forward output            what is computed at a position
+    carry     the residual stream after a block  what a position holds for itself and for those that read it
+    memory    the recurrent state, one step back what a recurrent network carries from step to step (all layers)
+
+Each is set to its mean over episodes, in one layer or in all, and the loss is read at that one readout, in bits:
+
+    at it        at its own position: is this role needed to make the present step?
+    before it    at all earlier positions: does the present step rest on what this role did there?
+
+Carry in all layers at once would leave nothing; it is ablated layer by layer only.
+Nulls: damage of equal size in a random direction; untrained networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from torch import nn
+
+from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.mechanism.ablate import TURNED, UNTRAINED, bits_lost
+from windtunnel.mechanism.anatomy import Anatomy
+from windtunnel.mechanism.estimate import measured
+from windtunnel.mechanism.place import Place
+from windtunnel.mechanism.score import Bench, Benches
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.episodes import Episodes
+
+ROLES = ("routing", "update", "carry")
+DRAWS = 3
+
+
+def role_tensors(anatomy: Anatomy, role: str) -> list[tuple[int, str]]:
+    """(layer, tensor) of every layer that has one for this role."""
+    named = {
+        "routing": anatomy.mixer,
+        "update": anatomy.ff,
+        "carry": lambda layer: name if (name := f"blocks.{layer}.residual") in anatomy.shapes else None,
+    }[role]
+    return [(layer, name) for layer in range(anatomy.depth) if (name := named(layer)) is not None]
+
+
+def roles(
+    model: nn.Module,
+    tunnel: Tunnel,
+    episodes: Episodes,
+    untrained: Sequence[nn.Module],
+    *,
+    step: int | None = None,
+    draws: int = DRAWS,
+) -> list[Measurement | Missing]:
+    """The table of effects at readout `step` (the middle one by default)."""
+    step = tunnel.readouts // 2 if step is None else step
+    benches = Benches.of(model, tunnel, episodes, untrained)
+    position = int(episodes.inputs.readout[step])
+    sites = {"at it": (position,), "before it": tuple(range(position))}
+    results: list[Measurement | Missing] = []
+    for role in ROLES:
+        tensors = role_tensors(benches.main.anatomy, role)
+        if not tensors:
+            results.append(Missing(f"role: {role}", f"the network has no tensor for {role}"))
+            continue
+        groups: dict[int | str, list[str]] = {layer: [name] for layer, name in tensors}
+        if role != "carry" and len(tensors) > 1:
+            groups["all"] = [name for _, name in tensors]
+        for site, positions in sites.items():
+            if not positions:
+                continue
+            for layer, names in groups.items():
+                places = [Place(name, positions=positions) for name in names]
+                where = {"role": role, "layer": layer, "site": site, "step": step, "method": "mean"}
+                results.append(_effect(benches, places, where, step, draws))
+    return [*results, _memory(benches, position, step, draws)]
+
+
+def _memory(benches: Benches, position: int, step: int, draws: int) -> Measurement | Missing:
+    """The state of all layers just before this position, set to its mean."""
+    anatomy = benches.main.anatomy
+    names = [name for layer in range(anatomy.depth) for name in anatomy.states(layer)]
+    if not names or not position:
+        return Missing(
+            "role: memory", "the network carries no state from step to step" if position else "first position"
+        )
+    places = [Place(name, positions=(position - 1,)) for name in names]
+    where = {"role": "memory", "layer": "all", "site": "one step back", "step": step, "method": "mean"}
+    return _effect(benches, places, where, step, draws)
+
+
+def _effect(benches: Benches, places: list[Place], where: dict, step: int, draws: int) -> Measurement:
+    def loss(bench: Bench, **options) -> np.ndarray:
+        return bits_lost(bench, places, "mean", **options)[:, step].cpu().numpy()
+
+    nulls = {
+        TURNED: [loss(benches.small, turn=draw).mean() for draw in range(draws)],
+        UNTRAINED: [loss(bench).mean() for bench in benches.untrained],
+    }
+    return measured(
+        "bits lost without a role",
+        [loss(benches.main)],
+        where=where,
+        unit="bits",
+        nulls={name: np.array(sample) for name, sample in nulls.items() if sample},
+    )

@@ -1,0 +1,166 @@
+"""How many bits does a change cost?
+
+    bits lost = KL(exact belief ‖ changed network) − KL(exact belief ‖ same network, tapped, unchanged)
+
+per readout, in bits.  Tapped is compared with tapped, chunk by chunk alike: the fused path differs in the last bits,
+and a change that changes nothing must cost exactly 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor, nn
+
+from windtunnel.errors import require, require_int
+from windtunnel.fidelity.metrics import kl_bits
+from windtunnel.fidelity.predictor import Predictor, checked_log_probs
+from windtunnel.mechanism.anatomy import Anatomy, home
+from windtunnel.mechanism.place import Change
+from windtunnel.mechanism.resume import can_resume, first_changed, resumed
+from windtunnel.models.taps import Edit, Tap
+from windtunnel.models.trace import trace
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.episodes import Episodes, Inputs
+
+CHUNK = 256
+NULL_EPISODES = 24  # a null is drawn many times: each draw runs on this many episodes
+
+
+@dataclass
+class Tapped:
+    """A network with a tap set: a predictor like any other."""
+
+    model: Any
+    tap: Tap
+
+    def log_probs(self, inputs: Inputs) -> Tensor:
+        return self.model.log_probs(inputs, self.tap)
+
+
+class Bench:
+    """One network on fixed episodes: its unchanged run, and what any change does to it.
+
+    clean     (n, K, C) log-probabilities of the unchanged run, float64
+    clean_kl  (n, K) its KL from the exact belief, in bits
+    """
+
+    def __init__(self, model: nn.Module, tunnel: Tunnel, episodes: Episodes, *, chunk: int = CHUNK) -> None:
+        require_int("chunk", chunk, 1)
+        self.model, self.tunnel, self.episodes, self.chunk = model, tunnel, episodes, chunk
+        self.belief = episodes.posterior.double()
+        self.anatomy = Anatomy.of(model, episodes.inputs)
+        self._recorded: dict[str, Tensor] = {}
+        self._resumable = can_resume(model, self.anatomy.shapes, len(episodes))
+
+    @cached_property
+    def clean(self) -> Float64[Tensor, "n K C"]:
+        return self.run({})
+
+    @cached_property
+    def clean_kl(self) -> Float64[Tensor, "n K"]:
+        return kl_bits(self.belief, self.clean)
+
+    def run(self, changes: Mapping[str, Change]) -> Float64[Tensor, "n K C"]:
+        """Log-probabilities with these changes, tap name -> change.  A name that is not there raises."""
+        for name in changes:
+            self.anatomy.require(name)
+        layer = first_changed(changes, self.anatomy.depth) if self._resumable else 0
+        stream = self.recorded(f"blocks.{layer - 1}.residual") if layer else None
+        inputs, parts = self.episodes.inputs, []
+        with evaluating(self.model):
+            for first in range(0, len(inputs), self.chunk):
+                rows = slice(first, min(first + self.chunk, len(inputs)))
+                edit = Edit({name: _bound(change, rows) for name, change in changes.items()})
+                part = inputs[rows].to(home(self.model, inputs.tokens))
+                with resumed(self.model, layer, None if stream is None else stream[rows]):
+                    parts.append(checked_log_probs(Tapped(self.model, edit), part, self.tunnel))
+                edit.check()
+        return torch.cat(parts).to(self.belief.device)
+
+    def lost(self, changes: Mapping[str, Change]) -> Float64[Tensor, "n K"]:
+        """Bits of KL lost at every readout."""
+        return kl_bits(self.belief, self.run(changes)) - self.clean_kl
+
+    def record(self, names: Iterable[str]) -> None:
+        """Keep several tensors of the unchanged run from one pass."""
+        missing = [name for name in dict.fromkeys(names) if name not in self._recorded]
+        for name in missing:
+            self.anatomy.require(name)
+        if missing:
+            if self._resumable:  # the streams come along: one pass serves all
+                missing = [
+                    *missing,
+                    *(name for name in self.anatomy.streams if name not in (*missing, *self._recorded)),
+                ]
+            device = home(self.model, self.belief)
+            with evaluating(self.model):
+                self._recorded |= trace(self.model, self.episodes, missing, chunk=self.chunk, device=device)
+
+    def recorded(self, name: str) -> Float[Tensor, "n ..."]:
+        """A tensor of the unchanged run, where the network lives; recurrent ones as (n, T, …)."""
+        self.record([name])
+        return self._recorded[name]
+
+    def first(self, count: int) -> Bench:
+        """The same network on the first episodes only (itself if there are no more)."""
+        if count >= len(self.episodes):
+            return self
+        return Bench(self.model, self.tunnel, self.episodes[:count], chunk=self.chunk)
+
+
+@dataclass
+class Benches:
+    """A network on all episodes, and its nulls' runs on fewer: itself, and untrained ones."""
+
+    main: Bench
+    small: Bench
+    untrained: list[Bench] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module] = (), **options: Any
+    ) -> Benches:
+        null_episodes = options.pop("null_episodes", NULL_EPISODES)
+        require(len(episodes) >= 2, "episodes", len(episodes), "at least 2")
+        main = Bench(model, tunnel, episodes, **options)
+        some = episodes[: max(2, null_episodes)]
+        return cls(main, main.first(len(some)), [Bench(network, tunnel, some, **options) for network in untrained])
+
+
+def _bound(change: Change, rows: slice) -> Callable[[Tensor, int | None], Tensor]:
+    return lambda value, step: change(value, step, rows)
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """No gradients, no dropout; afterwards every part is in the mode it was in."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    before = [module.training for module in modules]
+    try:
+        for module in modules:
+            module.training = False
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in zip(modules, before):
+            module.training = mode
+
+
+def predictions(
+    predictor: Predictor, tunnel: Tunnel, inputs: Inputs, *, chunk: int = CHUNK
+) -> Float64[Tensor, "n K C"]:
+    """Log-probabilities of any predictor, no taps needed; on the device of the inputs."""
+    device = home(predictor, inputs.tokens) if isinstance(predictor, nn.Module) else inputs.tokens.device
+    with evaluating(predictor):
+        parts = [
+            checked_log_probs(predictor, inputs[first : first + chunk].to(device), tunnel)
+            for first in range(0, len(inputs), chunk)
+        ]
+    return torch.cat(parts).to(inputs.tokens.device)

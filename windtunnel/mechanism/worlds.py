@@ -1,0 +1,187 @@
+"""Edited worlds: the same episode with one thing changed, and its exact belief.
+
+    flip       one past piece of evidence says something else
+    exchange   the evidence in another order, or hypotheses renamed: the belief must follow exactly
+    shifted    a tunnel whose worlds come from another prior than the one trained on
+
+The tunnel itself recomputes inputs and belief from the edited latent world.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import singledispatch
+
+import torch
+from torch import Tensor
+
+from windtunnel.errors import InputError
+from windtunnel.mechanism.chance import generator
+from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
+from windtunnel.tunnels.episodes import Episodes
+
+
+@dataclass(frozen=True)
+class Edited:
+    """An edited world.
+
+    episodes  with the exact belief after the edit
+    lag       (n, K) int64: readouts since the change; −1 where this readout is not to be compared
+    rename    (n, C) int64 or None: class c of the original is class rename[c] of the edited world
+    """
+
+    episodes: Episodes
+    lag: Tensor
+    rename: Tensor | None = None
+
+
+def _refuse(tunnel: Tunnel, what: str) -> InputError:
+    return InputError(f"tunnel = {type(tunnel).__name__}: no {what} is defined for it")
+
+
+@singledispatch
+def flip(tunnel: Tunnel, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """Change the evidence of readout `step` (recall: of the pair that query `step` asks for)."""
+    raise _refuse(tunnel, "evidence flip")
+
+
+@singledispatch
+def exchange(tunnel: Tunnel, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """Permute what came before readout `step` so that the belief from there on must not change."""
+    raise _refuse(tunnel, "exchange")
+
+
+@singledispatch
+def shifted(tunnel: Tunnel) -> dict[str, Tunnel]:
+    """Tunnels of the same layout under other priors, by name."""
+    return {}
+
+
+def _lags(count: int, readouts: int, step: int) -> Tensor:
+    return (torch.arange(readouts) - step).clamp_min(-1).expand(count, -1)
+
+
+# --- hidden Markov models
+@flip.register
+def _(tunnel: HMM, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """Another symbol at this step, uniform over the others."""
+    latent = dict(episodes.latent)
+    shown = latent["observations"].clone()
+    other = torch.randint(1, tunnel.symbols, (len(shown),), generator=generator(seed, step)).to(shown.device)
+    shown[:, step] = (shown[:, step] + other) % tunnel.symbols
+    latent["observations"] = shown
+    return Edited(tunnel.episodes(latent), _lags(len(shown), tunnel.readouts, step).to(shown.device))
+
+
+@exchange.register
+def _(tunnel: HMM, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """Order matters to a filter; the names of the states do not: rename them in the header, and the belief follows."""
+    latent = dict(episodes.latent)
+    transition, emission = latent["transition"], latent["emission"]
+    count, states = transition.shape[:2]
+    if tunnel.header is None:
+        raise InputError("header = None: states can be renamed only where a header states the matrices")
+    keys = torch.rand(count, states, generator=generator(seed))
+    order = keys.argsort(1).to(transition.device)  # state order[j] is called j now
+    rename = order.argsort(1)
+    rows = order[:, :, None]
+    transition = transition.gather(1, rows.expand_as(transition))
+    latent["transition"] = transition.gather(2, order[:, None, :].expand_as(transition))
+    latent["emission"] = emission.gather(1, rows.expand_as(emission))
+    latent["states"] = rename.gather(1, latent["states"])
+    every = torch.zeros(count, tunnel.readouts, dtype=torch.int64, device=transition.device)
+    return Edited(tunnel.episodes(latent), every, rename if tunnel.predict == "state" else None)
+
+
+@shifted.register
+def _(tunnel: HMM) -> dict[str, Tunnel]:
+    wanted = {
+        "concentration 0.3": {"concentration": 0.3},
+        "concentration 3": {"concentration": 3.0},
+        "rotating": {"dynamics": "rotating", "mixing": None},
+        "sticky": {"dynamics": "sticky", "mixing": None},
+        "dirichlet": {"dynamics": "dirichlet", "mixing": None, "prior": "dirichlet"},
+    }
+    return _others(tunnel, wanted)
+
+
+# --- bijection
+@flip.register
+def _(tunnel: Bijection, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """The key of this step trades its value with another key: one not shown at all if there is one, else the one that
+    is first shown last.  Readouts after the step and up to that first showing are compared."""
+    latent = dict(episodes.latent)
+    keys, permutation = latent["keys"], latent["permutation"].clone()
+    count, length = keys.shape
+    first = torch.full((count, tunnel.symbols), length, dtype=torch.int64, device=keys.device)
+    steps = torch.arange(length, device=keys.device).expand(count, -1)
+    first.scatter_reduce_(1, keys, steps, "amin")  # when each key is first shown
+    mine = keys[:, step : step + 1]
+    score = first.double() + torch.rand(first.shape, generator=generator(seed, step)).to(first.device)
+    other = score.scatter(1, mine, -1.0).argmax(1, keepdim=True)
+    a, b = permutation.gather(1, mine), permutation.gather(1, other)
+    latent["permutation"] = permutation.scatter(1, mine, b).scatter(1, other, a)
+    until, start = first.gather(1, other), first.gather(1, mine)
+    lag = torch.where((steps > start) & (steps <= until), steps - start, -1)
+    return Edited(tunnel.episodes(latent), lag)
+
+
+@exchange.register
+def _(tunnel: Bijection, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """The pairs before this step in another order."""
+    latent = dict(episodes.latent)
+    keys = latent["keys"].clone()
+    order = torch.rand(len(keys), step, generator=generator(seed)).argsort(1).to(keys.device)
+    keys[:, :step] = keys[:, :step].gather(1, order)
+    latent["keys"] = keys
+    return Edited(tunnel.episodes(latent), _lags(len(keys), tunnel.readouts, step).to(keys.device))
+
+
+@shifted.register
+def _(tunnel: Bijection) -> dict[str, Tunnel]:
+    name = "without replacement" if tunnel.replacement else "with replacement"
+    return _others(tunnel, {name: {"replacement": not tunnel.replacement}})
+
+
+# --- recall
+@flip.register
+def _(tunnel: Recall, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """The pair that query `step` asks for gets another value, in every showing; one that is not stored, if there is."""
+    latent = dict(episodes.latent)
+    pair = (latent["keys"] == latent["queries"][:, step : step + 1]).int().argmax(1, keepdim=True)
+    score = torch.rand(len(pair), tunnel.values, generator=generator(seed, step)).to(pair.device) + 1.0
+    score = score.scatter(1, latent["shown"], 0.0).scatter(1, latent["values"].gather(1, pair), -1.0)
+    new = score.argmax(1, keepdim=True)
+    latent["shown"] = torch.where(latent["order"] == pair, new, latent["shown"])
+    latent["values"] = latent["values"].scatter(1, pair, new)
+    asked = torch.arange(tunnel.readouts, device=pair.device) == step
+    latent["answers"] = torch.where(asked, new, latent["answers"])
+    return Edited(tunnel.episodes(latent), torch.where(asked, 0, -1).expand(len(pair), -1))
+
+
+@exchange.register
+def _(tunnel: Recall, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """The store slots in another order."""
+    latent = dict(episodes.latent)
+    order = torch.rand(latent["order"].shape, generator=generator(seed)).argsort(1).to(latent["order"].device)
+    latent["order"], latent["shown"] = latent["order"].gather(1, order), latent["shown"].gather(1, order)
+    every = torch.zeros(len(order), tunnel.readouts, dtype=torch.int64, device=order.device)
+    return Edited(tunnel.episodes(latent), every)
+
+
+@shifted.register
+def _(tunnel: Recall) -> dict[str, Tunnel]:
+    return _others(tunnel, {"noise 0.2": {"noise": 0.2}, "no noise": {"noise": 0.0}})
+
+
+def _others(tunnel, wanted: dict[str, dict]) -> dict[str, Tunnel]:
+    """Those of the wanted variations that differ from home and exist."""
+    found = {}
+    for name, changes in wanted.items():
+        try:
+            other = replace(tunnel, **changes)
+        except InputError:
+            continue
+        if other != tunnel and all(getattr(other, part) == getattr(tunnel, part) for part in ("vocabulary", "classes")):
+            found[name] = other
+    return found
