@@ -119,6 +119,8 @@ def test_released_prior_scores_the_known_numbers():
         score = wt.evaluate(predictors[name], tunnel, episodes=8000)
         assert score.entropy_mae_bits.mean == pytest.approx(expected, rel=0.04), name
         assert score.entropy_yardstick_bits == pytest.approx(0.186, abs=0.004)
+        if name in ("uniform", "window-2"):
+            assert score.entropy_mae_bits.mean == pytest.approx(expected, abs=0.004 if name == "uniform" else 0.002)
 
 
 def test_rotating_chains_defeat_the_blind_filter_and_sticky_ones_do_not():

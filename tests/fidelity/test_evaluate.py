@@ -413,3 +413,16 @@ def test_the_interval_of_the_curve_error_holds_its_value_near_the_floor(seed):
     curve = evaluate(Tilted(tunnel), tunnel, episodes=1500, seed=seed).curve_mae_bits
     assert curve.mean < 3 * curve.floor  # near the floor, where a replicate's second bias would push the interval off
     assert curve.low <= curve.mean <= curve.high
+
+
+def test_one_sequence_has_no_interval():
+    kl = evaluate(Uniform(5), HMM(length=3), episodes=1).kl_bits
+    assert kl.mean > 0 and math.isnan(kl.low) and math.isnan(kl.high)
+
+
+def test_a_network_built_for_other_sizes_is_refused_in_one_line():
+    from windtunnel import models
+
+    model = models.build("mlp", Bijection(4, 4), depth=1, width=8)
+    with pytest.raises(InputError, match="the model's vocabulary = 8: must be the tunnel's 16"):
+        evaluate(model, Bijection(8, 4), episodes=4)

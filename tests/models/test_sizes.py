@@ -132,3 +132,8 @@ def test_weights_depend_on_the_seed_alone(variant):
     assert all(torch.equal(first[key], second[key]) for key in first)
     assert not torch.equal(first["embedding.weight"], third["embedding.weight"])
     assert not torch.equal(first["head.weight"], third["head.weight"])
+
+
+def test_an_impossibly_large_target_is_refused_at_once():
+    with pytest.raises(InputError, match="params = 1000000000000000: must be a whole number from 1 to 10000000000"):
+        models.build("transformer", Bijection(4, 4), params=10**15)

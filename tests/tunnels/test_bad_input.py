@@ -14,6 +14,7 @@ BAD = [
     (Bijection, {"symbols": "many"}, "symbols = 'many'", "whole number"),
     (Bijection, {"symbols": 5, "length": 6}, "length = 6", "at most symbols = 5"),
     (Bijection, {"layout": "triples"}, "layout = 'triples'", "plain, paper"),
+    (HMM, {"stats": 5}, "HMM option = 'stats'", "one of states, symbols"),
     (HMM, {"states": 1}, "states = 1", "from 2 to 127"),
     (HMM, {"length": 0}, "length = 0", "at least 1"),
     (HMM, {"dynamics": "periodic"}, "dynamics = 'periodic'", "rotating"),

@@ -44,6 +44,7 @@ def run(words: list[str]) -> None:
             runs += 1
         except DAMAGE as error:
             say(f"left out {path}: {' '.join(str(error).split())}")
+    require(runs > 0, "DIR", str(folder), "a folder with at least one run in it that can be read")
     content = _parquet(rows) if options.format == "parquet" else _csv(rows)
     write_bytes(out, content)
     show.print_text(f"{len(rows)} rows of {runs} run{'s' * (runs != 1)} written to {out}")

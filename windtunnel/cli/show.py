@@ -60,7 +60,7 @@ def number(value: float, digits: int = 3) -> str:
 
 def estimate(value: Estimate) -> str:
     """A mean and half the width of its interval, `0.0471 ±0.0009`."""
-    if math.isinf(value.mean):
+    if math.isinf(value.mean) or math.isnan(value.high - value.low):
         return number(value.mean)
     return f"{number(value.mean)} ±{number((value.high - value.low) / 2, digits=2)}"
 

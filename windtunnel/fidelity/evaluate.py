@@ -127,7 +127,17 @@ def _unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunne
             raise InputError(f"subject = a {found}: must be a predictor (have log_probs), a list of them, or a run")
     if not isinstance(tunnel, Tunnel):
         raise InputError(f"tunnel = {tunnel!r}: must be a tunnel, e.g. tunnels.HMM(); only a run brings its own")
+    for predictor in predictors:
+        _require_fit(predictor, tunnel)
     return predictors, tunnel
+
+
+def _require_fit(predictor: Predictor, tunnel: Tunnel) -> None:
+    """A network that says for which sizes it was built must have been built for the tunnel's."""
+    sizes = getattr(predictor, "sizes", None)
+    for name in ("vocabulary", "feature_width", "classes"):
+        built, wanted = getattr(sizes, name, None), getattr(tunnel, name)
+        require(built in (None, wanted), f"the model's {name}", built, f"the tunnel's {wanted}")
 
 
 def _home(predictors: list[Predictor]) -> torch.device:

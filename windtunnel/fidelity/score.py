@@ -166,7 +166,7 @@ def _estimate(
     if replicates is None:
         low, high, scale = t_interval(per_seed, scale)
         return Estimate(mean, low, high, per_position, per_seed, "seeds", scale, episodes, floor)
-    low, high = percentile_interval(replicates)
+    low, high = percentile_interval(replicates) if episodes > 1 else (math.nan, math.nan)  # one sequence has no spread
     return Estimate(mean, low, high, per_position, per_seed, "sequences", "linear", episodes, floor)
 
 

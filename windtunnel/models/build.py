@@ -85,7 +85,7 @@ def resolve(
     if params is None and "depth" not in given and "width" not in given:
         params = DEFAULT_PARAMS
     if params is not None:
-        require_int("params", params, 1)
+        require_int("params", params, 1, 10**10)
         return match(cls, params, sizes, given)
     dial = cls.dial(given)
     width = given["width"] if "width" in given else dial.width_for(given["depth"])

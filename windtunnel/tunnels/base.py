@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from windtunnel.environment import require_device
-from windtunnel.errors import InputError, require, require_int
+from windtunnel.errors import InputError, require, require_choice, require_int
 from windtunnel.tunnels.blocks import CPU_BLOCK, in_blocks
 from windtunnel.tunnels.episodes import Episodes
 from windtunnel.tunnels.random import Source
 
 
-class Tunnel(ABC):
+class TunnelType(ABCMeta):
+    """Makes an unknown option of a tunnel the same one-line error as a wrong value."""
+
+    def __call__(cls, *values: Any, **options: Any) -> Any:
+        known = getattr(cls, "__dataclass_fields__", {})
+        for name in options:
+            require_choice(f"{cls.__name__} option", name, known)
+        return super().__call__(*values, **options)
+
+
+class Tunnel(metaclass=TunnelType):
     """A world whose posterior is known exactly.  Subclasses are frozen dataclasses.
 
     To write one: give the sizes below, `draw` the latent world from counter-based randomness, and turn a latent
