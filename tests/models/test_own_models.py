@@ -120,7 +120,7 @@ def test_a_wrong_factory_is_told_at_once(factory, message):
         ("transformer", {"colour": 3}, "transformer option = 'colour': must be one of depth, width, heads"),
         ("transformer", {"preset": "paper"}, "transformer preset = 'paper': must be one of paper-bijection, paper-hmm"),
         ("transformer", {"preset": "paper-hmm", "params": 5}, "params = 5: must be left out with preset"),
-        ("transformer", {"params": -1}, "params = -1: must be a whole number of at least 1"),
+        ("transformer", {"params": -1}, "params = -1: must be a whole number from 1 to 10000000000"),
         ("transformer", {"params": 1e6}, "params = 1000000.0: must be a whole number"),
         ("transformer", {"depth": 0}, "depth = 0: must be a whole number of at least 1"),
         ("transformer", {"width": 2.5}, "width = 2.5: must be a whole number"),
