@@ -131,7 +131,7 @@ class LSTM(SequenceModel):
     def dial(cls, options: dict[str, Any]) -> Dial:
         if options.get("style", "residual") == "stacked":
             return Dial(aspect=30, block=8, absorber="embed_width", ratio=1, low=0.125, high=4)
-        # Wide rather than deep: every layer is a chain of T dependent steps, and two layers were enough in our trials.
+        # Wide rather than deep: every layer is a chain of T dependent steps, so few layers are cheap.
         return Dial(aspect=128, block=16, absorber="ff_width", ratio=4, low=0.5, high=8, shallow=2)
 
     @classmethod

@@ -31,7 +31,7 @@ def recipe_for(tunnel: Tunnel, model: str, preset: str = "standard") -> Recipe:
 def quick(tunnel: Tunnel, model: str) -> Recipe:
     """Small and short, for a look on two CPU cores: a minute, not an hour.
 
-    60k parameters and batches of 128 keep a step near 10 ms; supervision stays with the sampled labels, as in the
+    60k parameters and batches of 128 keep a step short; supervision stays with the sampled labels, as in the
     paper; AdamW at a high rate with a linear fall to zero does most of its work in the last third.
     """
     return Recipe(

@@ -150,7 +150,8 @@ def order_by_sort(keys: Int64[Tensor, "size n"]) -> Int64[Tensor, "size n"]:
     return torch.sort(keys, dim=0).indices
 
 
-# Kept out of compiled kernels: a fused sort of 20 keys gave indices beyond 19 on a GPU (torch 2.11, triton 3.6).
+# Kept out of compiled kernels: a compiled Bijection sampler failed on a GPU with an index beyond 19 (torch 2.11,
+# triton 3.6).  The fused sort is the suspect; it was not isolated.
 _sort_outside_compiled_code: Callable[[Tensor], Tensor] = torch.compiler.disable(order_by_sort)  # type: ignore
 
 
