@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from common import save
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import require_choice
 from windtunnel.fidelity import equivalent_window, evaluate
-from windtunnel.training import Run, train
+from windtunnel.training import Recipe, Run, train
 from windtunnel.training.standard import NAMED
-from windtunnel.tunnels import HMM
+from windtunnel.tunnels import HMM, Recall
 
 
 def scores(run: Run, episodes: int, stream: str) -> dict[str, Any]:
@@ -38,9 +39,12 @@ def scores(run: Run, episodes: int, stream: str) -> dict[str, Any]:
                 continue  # weights tied to absolute positions go no further
             found[f"length-{length}"] = evaluate(run, longer, episodes=episodes, stream=stream).to_dict()
             beyond = slice(tunnel.length, None)
-            found[f"length-{length}-extrapolated"] = evaluate(
-                run, longer, episodes=episodes, positions=beyond
-            ).to_dict()
+            extrapolated = evaluate(run, longer, episodes=episodes, positions=beyond, stream=stream)
+            found[f"length-{length}-extrapolated"] = extrapolated.to_dict()
+    if isinstance(tunnel, Recall):  # trained on more queries and an easier store; told by the usual world
+        for usual in (replace(tunnel, queries=Recall.queries, mixed=False), replace(tunnel, mixed=False)):
+            label = f"all-{usual.pairs}-pairs-{usual.queries}-queries"
+            found[label] = evaluate(run, usual, episodes=episodes, stream=stream).to_dict()
     return found
 
 
@@ -50,14 +54,31 @@ def brief(score: dict[str, Any]) -> str:
     return "  ".join(f"{n} {score[n]['mean']:.3g} [{score[n]['low']:.3g}, {score[n]['high']:.3g}]" for n in names)
 
 
-def _value(text: str) -> int | float | str:
+def _value(text: str) -> bool | int | float | str:
     """What a word stands for."""
+    if text in ("true", "false"):
+        return text == "true"
     for kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             continue
     return text
+
+
+def changed(recipe: Recipe, settings: list[str]) -> Recipe:
+    """A recipe with `name=value` settings; `tunnel.name` and `model.name` go to the world and the architecture."""
+    for item in settings:
+        name, text = item.split("=")
+        part, _, field = name.rpartition(".")
+        value = _value(text)
+        if part == "tunnel":
+            recipe = replace(recipe, tunnel=replace(recipe.tunnel, **{field: value}))
+        elif part == "model":
+            recipe = replace(recipe, model_options=recipe.model_options | {field: value})
+        else:
+            recipe = recipe.with_options(**{name: value})
+    return recipe
 
 
 def main() -> None:
@@ -68,13 +89,12 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20_000)
     parser.add_argument("--stream", default="test", help="validation while searching for a recipe, test for the result")
     parser.add_argument("--steps", type=int, default=None)
-    parser.add_argument("--set", action="append", default=[], help="change a recipe option: name=value")
+    parser.add_argument("--set", action="append", default=[], help="change an option: name=value, tunnel.name=value")
+    parser.add_argument("--note", default="", help="kept in the file, e.g. that the card was shared")
     parser.add_argument("--out", default=None)
     options = parser.parse_args()
     device = require_device(options.device)
-    changes: dict[str, Any] = {name: _value(text) for name, text in (item.split("=") for item in options.set)}
-    if options.steps:
-        changes["steps"] = options.steps
+    changes = options.set + ([f"steps={options.steps}"] if options.steps else [])
     wanted = options.only.split(",") if options.only else list(NAMED)
     for name in wanted:
         require_choice("--only", name, NAMED)
@@ -82,10 +102,10 @@ def main() -> None:
         if name not in wanted:
             continue
         start = time.perf_counter()
-        run = train(recipe=make(), device=device, seeds=options.seeds, **changes)
+        run = train(recipe=changed(make(), changes), device=device, seeds=options.seeds)
         spent = run.seconds() | {"wall": time.perf_counter() - start}
         found = scores(run, options.episodes, options.stream)
-        print(f"== {name} {changes or ''} set-up {spent['setup']:.1f} s, training {spent['train']:.1f} s")
+        print(f"== {name} {' '.join(changes)} set-up {spent['setup']:.1f} s, training {spent['train']:.1f} s")
         history = {str(seed): run.metrics(seed) for seed in run.recipe.seeds}
         for seed, records in history.items():
             told = ", ".join(f"{r['step']}: {r['kl_bits']:.2g}" for r in records)
@@ -93,6 +113,8 @@ def main() -> None:
         for where, score in found.items():
             print(f"  {where:24s} {score if isinstance(score, str) else brief(score)}", flush=True)
         result = {"name": name, "environment": environment(device), "recipe": run.recipe.to_dict(), "seconds": spent}
+        if options.note:
+            result["note"] = options.note
         if options.out:
             save(str(Path(options.out) / f"{name}.json"), result | {"history": history, "scores": found})
         del run

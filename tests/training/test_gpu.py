@@ -1,13 +1,15 @@
 """Training on a GPU: the captured step is the plain one, seeds do not touch, states go on, and memory is told.
 
 Tolerances: a compiled forward pass rounds differently, so captured and plain steps are compared by their losses
-(relative 1e-3 over 20 steps) and by how far the weights went (2%, since AdamW turns the sign of a vanishing gradient
-into a whole step and Muon iterates in bfloat16).  The same captured step with other seeds beside it, or after a
-restart, computes the same numbers but for the order of atomic additions: relative 1e-5 in the losses.
+(relative 1e-3 over 20 steps) and by how far the weights went.  AdamW in float32: half a per cent (changing the first
+weights by one part in a million moves the last ones by up to 0.04%).  Muon iterates in bfloat16, where fused
+arithmetic rounds at other places: a tenth (0.2% to 6% were seen).  The same captured step with other seeds beside it,
+or after a restart, computes the same numbers but for the order of atomic additions: relative 1e-4.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 
 import pytest
@@ -62,9 +64,10 @@ def weights_of(network: Network) -> torch.Tensor:
     return torch.cat([value.flatten().float() for value in network.weights().values()])
 
 
+@pytest.mark.parametrize(("optimiser", "apart"), [("adamw", 0.005), ("muon", 0.1)])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_captured_step_is_the_plain_step(variant):
-    captured, plain = (Network(recipe(variant), 0, DEVICE) for _ in range(2))
+def test_the_captured_step_is_the_plain_step(variant, optimiser, apart):
+    captured, plain = (Network(recipe(variant, optimiser=optimiser), 0, DEVICE) for _ in range(2))
     start = weights_of(plain)
     engine = Engine([captured])
     assert (engine.graph is not None) == (DEVICE == "cuda")
@@ -72,7 +75,7 @@ def test_the_captured_step_is_the_plain_step(variant):
     assert_equal(losses(engine, 20), losses(Engine([plain], compile=False), 20), rtol=1e-3)
     went, expected = weights_of(captured) - start, weights_of(plain) - start
     assert float(expected.norm()) > 0.1
-    assert float((went - expected).norm() / expected.norm()) < 0.02
+    assert float((went - expected).norm() / expected.norm()) < apart
     assert int(captured.step) == int(plain.step) == 20 and int(captured.broken_at) == -1
 
 
@@ -86,14 +89,14 @@ def test_seeds_together_equal_seeds_alone(variant):
     together = losses(Engine([Network(recipe(variant), seed, DEVICE) for seed in (0, 1, 2)]), 20)
     for index, seed in enumerate((0, 1, 2)):
         alone = losses(Engine([Network(recipe(variant), seed, DEVICE)]), 20)
-        assert_equal(together[:, index], alone[:, 0], rtol=1e-5)
+        assert_equal(together[:, index], alone[:, 0], rtol=1e-4)
     assert together[0, 0] != together[0, 1]
 
 
 def close(a: list[dict], b: list[dict]) -> bool:
     """The same records within rounding."""
     pairs = [(x[name], y[name]) for x, y in zip(a, b, strict=True) for name in y]
-    return all(y == x if y is None else x == pytest.approx(y, rel=1e-5) for x, y in pairs)
+    return all(y == x if y is None else x == pytest.approx(y, rel=1e-4) for x, y in pairs)
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -141,11 +144,12 @@ def test_a_run_of_a_gpu_opens_on_a_cpu(tmp_path):
 
 
 def test_out_of_memory_says_the_batch_that_would_fit():
-    """A cap of 2 GiB; the batch that is named then trains under the same cap."""
+    """A cap of 2 GiB above what other tests still hold; the batch that is named then trains under the same cap."""
     options = {"model_options": {"depth": 2, "width": 128, "heads": 4}, "steps": 2, "validation_episodes": 8}
     total = torch.cuda.get_device_properties(0).total_memory
+    gc.collect()
     torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction(2 * 2**30 / total)
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 2 * 2**30) / total)
     try:
         with pytest.raises(InputError) as error:
             train(recipe=recipe(batch=2**19, **options), device=DEVICE)

@@ -1,11 +1,14 @@
-"""The Transformer: pre-norm, GELU, causal softmax attention; positions learned, rotary or none.
+"""The Transformer: pre-norm, GELU, causal softmax attention; positions learned, rotary, by distance or none.
 
     x ← x + W_o · concat_h( softmax(q_h k_hᵀ / √d + causal mask) v_h )      q, k, v from norm(x)
     x ← x + W_2 · gelu(W_1 · norm(x))
 
+`alibi` (Press et al. 2022) takes slope_h · distance off every score, with slope_h = 2^(−8h/H): some heads look at the
+last few positions from the start, others far back.
+
 Taps of block i (H heads of width d = D / H):
     blocks.i.attention.q, .k, .v     (n, H, T, d)  what the scores are made of, after any rotation
-    blocks.i.attention.scores        (n, H, T, T)  q·k / √d, before the causal mask
+    blocks.i.attention.scores        (n, H, T, T)  q·k / √d (less the distance's share), before the causal mask
     blocks.i.attention.pattern       (n, H, T, T)  after the softmax
     blocks.i.attention.head_out      (n, H, T, d)  pattern · v; zero one head to ablate it
     blocks.i.attention.out           (n, T, D)
@@ -18,7 +21,7 @@ and before the blocks, with learned positions: `positioned` (n, T, D), embedding
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -32,7 +35,7 @@ from windtunnel.models.layers import FeedForward, init_normal, projection
 from windtunnel.models.shape import Config, Dial, default_heads, require_heads
 from windtunnel.models.taps import Tap, touch
 
-POSITIONS = ("learned", "rope", "none")
+POSITIONS = ("learned", "rope", "alibi", "none")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class TransformerConfig(Config):
     ff_width: int
     """F, width of the feed-forward hidden layer."""
     positions: str = "learned"
-    """`learned` (the paper), `rope` (rotary) or `none`: the causal mask alone tells order, and extrapolates best."""
+    """`learned` (the paper), `rope` (rotary), `alibi` (scores fall with distance) or `none`: the causal mask alone
+    tells order, and extrapolates best."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,31 +66,61 @@ class Attention(nn.Module):
         self.qkv = projection(width, 3 * width)
         self.out = projection(width, width, gain=gain)
 
-    def forward(self, x: Float[Tensor, "n T D"], rotation: Tensor | None, tap: Tap | None, name: str) -> Tensor:
+    def forward(self, x: Float[Tensor, "n T D"], order: Order, tap: Tap | None, name: str) -> Tensor:
         n, length, width = x.shape
+        rotation, bias = order.rotation, order.bias
         qkv = self.qkv(x).view(n, length, 3, self.heads, width // self.heads)
-        if tap is None and kernels.short_attention is not None and kernels.takes_short_attention(qkv):
+        short = bias is None and kernels.takes_short_attention(qkv)
+        if tap is None and kernels.short_attention is not None and short:
             if rotation is not None:
                 qkv = torch.cat([rotate(qkv[:, :, :2], rotation[:, :, None, None]), qkv[:, :, 2:]], dim=2)
             return self.out(kernels.short_attention(qkv).view(n, length, width))
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         if rotation is not None:
             q, k = rotate(q, rotation), rotate(k, rotation)
-        if tap is None:
+        if tap is not None:
+            heads = explicit_attention(q, k, v, bias, tap, name)
+        elif bias is None:
             heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
-            heads = explicit_attention(q, k, v, tap, name)
+            heads = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.masked_fill(future(bias), -torch.inf).to(q))
         out = self.out(heads.transpose(1, 2).reshape(n, length, width))
         return touch(tap, f"{name}.out", out)
 
 
-def explicit_attention(q: Tensor, k: Tensor, v: Tensor, tap: Tap, name: str) -> Float[Tensor, "n H T d"]:
+def explicit_attention(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, tap: Tap, name: str
+) -> Float[Tensor, "n H T d"]:
     """The plain twin of fused attention, every intermediate handed to the tap."""
     q, k, v = tap(f"{name}.q", q), tap(f"{name}.k", k), tap(f"{name}.v", v)
-    scores = tap(f"{name}.scores", q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5)
-    future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
-    pattern = tap(f"{name}.pattern", scores.masked_fill(future, -torch.inf).softmax(-1).to(v.dtype))
+    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+    scores = tap(f"{name}.scores", scores if bias is None else scores + bias.to(scores))
+    pattern = tap(f"{name}.pattern", scores.masked_fill(future(scores), -torch.inf).softmax(-1).to(v.dtype))
     return tap(f"{name}.head_out", pattern @ v)
+
+
+def future(scores: Float[Tensor, "... T T"]) -> Tensor:
+    """(T, T), True where the key lies after the query."""
+    return torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+
+
+class Order(NamedTuple):
+    """How attention learns of positions; both None: by the causal mask alone.
+
+    rotation  (2, T, d/2) from `rotation_table`
+    bias      (H, T, T) from `distance_bias`
+    """
+
+    rotation: Tensor | None = None
+    bias: Tensor | None = None
+
+
+def distance_bias(length: int, heads: int, like: Tensor) -> Float[Tensor, "H T T"]:
+    """−2^(−8h/H) · (query position − key position) for heads h = 1 … H, in float32 or better."""
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    slope = 2.0 ** (-8.0 * torch.arange(1, heads + 1, device=like.device, dtype=dtype) / heads)
+    place = torch.arange(length, device=like.device, dtype=dtype)
+    return slope[:, None, None] * (place[None, :] - place[:, None])
 
 
 def rotation_table(length: int, head_width: int, like: Tensor) -> Float[Tensor, "2 T half"]:
@@ -115,8 +149,8 @@ class Block(nn.Module):
         self.ff_norm = nn.LayerNorm(config.width)
         self.ff = FeedForward(config.width, config.ff_width, gain)
 
-    def forward(self, x: Float[Tensor, "n T D"], rotation: Tensor | None, tap: Tap | None, name: str) -> Tensor:
-        x = x + self.attention(self.attention_norm(x), rotation, tap, f"{name}.attention")
+    def forward(self, x: Float[Tensor, "n T D"], order: Order, tap: Tap | None, name: str) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), order, tap, f"{name}.attention")
         x = touch(tap, f"{name}.residual_mid", x)
         x = x + self.ff(self.ff_norm(x), tap, f"{name}.ff")
         return touch(tap, f"{name}.residual", x)
@@ -124,7 +158,7 @@ class Block(nn.Module):
 
 class Transformer(SequenceModel):
     name = "transformer"
-    summary = "pre-norm softmax attention and feed-forward; positions learned, rope or none"
+    summary = "pre-norm softmax attention and feed-forward; positions learned, rope, alibi or none"
     config_class = TransformerConfig
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "paper-bijection": {"depth": 6, "width": 192, "heads": 6, "ff_width": 768},
@@ -134,7 +168,7 @@ class Transformer(SequenceModel):
     def __init__(self, config: TransformerConfig, sizes: Sizes) -> None:
         super().__init__(config, sizes)
         self.head_width = config.width // config.heads
-        self.rotary = config.positions == "rope"
+        self.heads, self.positions = config.heads, config.positions
         self.position = None
         if config.positions == "learned":
             self.length_limit = sizes.max_length
@@ -154,7 +188,11 @@ class Transformer(SequenceModel):
         length = x.shape[1]
         if self.position is not None:
             x = touch(tap, "positioned", x + self.position[:length])
-        rotation = rotation_table(length, self.head_width, x) if self.rotary else None
+        order = Order()
+        if self.positions == "rope":
+            order = Order(rotation=rotation_table(length, self.head_width, x))
+        elif self.positions == "alibi":
+            order = Order(bias=distance_bias(length, self.heads, x))
         for index, block in enumerate(self.blocks):
-            x = block(x, rotation, tap, f"blocks.{index}")
+            x = block(x, order, tap, f"blocks.{index}")
         return x

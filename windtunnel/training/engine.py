@@ -73,7 +73,10 @@ class Engine:
 
 
 def fitting_batch(network: Network) -> int | None:
-    """After running out of GPU memory: the largest halving of the batch whose step fits, or None."""
+    """After running out of GPU memory: a halving of the batch that fits, or None.
+
+    Half of what a plain step takes: capture keeps a pool of its own, and finding out exactly would mean compiling.
+    """
     batch = network.recipe.batch
     while batch > 1:
         batch //= 2
@@ -82,7 +85,7 @@ def fitting_batch(network: Network) -> int | None:
             smaller = Network(replace(network.recipe, batch=batch), network.seed, str(network.device), network.factory)
             smaller.advance()
             torch.cuda.synchronize()
-            return batch
+            return max(1, batch // 2)
         except torch.cuda.OutOfMemoryError:
             continue
     return None

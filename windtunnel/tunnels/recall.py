@@ -23,7 +23,7 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
 
-_KEYS, _VALUES, _QUERIES, _ORDER, _FLIP, _SUBSTITUTE = range(6)  # sites of the random stream
+_KEYS, _VALUES, _QUERIES, _ORDER, _FLIP, _SUBSTITUTE, _DISTINCT = range(7)  # sites of the random stream
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Recall(Tunnel):
     pairs: int = 64
     """N: pairs stored."""
     queries: int = 3
-    """M: keys asked for, all different, in random order."""
+    """M: keys asked for, in random order, all different (where `mixed` leaves enough of them)."""
     filler: int = 32
     """Idle positions between the last store and the first query."""
     keys: int = 256
@@ -48,6 +48,9 @@ class Recall(Tunnel):
     """Probability that a shown value is replaced by a uniform draw."""
     repeats: int = 1
     """How often each pair is shown."""
+    mixed: bool = False
+    """Store a random number of different pairs, 1, 2, 4 … up to `pairs`, shown again until the slots are full.  For
+    training: with few pairs binding is found soon, with 64 at once hardly ever."""
 
     summary: ClassVar[str] = "key–value pairs to store and look up; a point mass, or with noise a graded belief"
 
@@ -58,6 +61,7 @@ class Recall(Tunnel):
         require_int("keys", self.keys, 1)
         require_int("values", self.values, 2)
         require_int("repeats", self.repeats, 1)
+        require(isinstance(self.mixed, bool), "mixed", self.mixed, "true or false")
         noise_ok = isinstance(self.noise, int | float) and 0.0 <= self.noise < 1.0
         require(noise_ok, "noise", self.noise, "a probability in [0, 1)")
         require(self.pairs <= self.keys, "pairs", self.pairs, f"at most keys = {self.keys}")
@@ -96,7 +100,7 @@ class Recall(Tunnel):
 
     @property
     def hypotheses_log2(self) -> float:
-        """Key sets times value assignments: C(keys, N) · V!/(V − N)!, or · V^N with noise."""
+        """Key sets times value assignments: C(keys, N) · V!/(V − N)!, or · V^N with noise.  `mixed`: of the largest."""
         sets = _log2_factorial(self.keys) - _log2_factorial(self.pairs) - _log2_factorial(self.keys - self.pairs)
         if self.noise > 0:
             return sets + self.pairs * math.log2(self.values)
@@ -104,7 +108,8 @@ class Recall(Tunnel):
 
     def draw(self, source: Source) -> dict[str, Tensor]:
         keys = source.permutation(_KEYS, self.keys)[: self.pairs].T
-        order = source.permutation(_ORDER, self.slots).T % self.pairs
+        distinct = self._draw_distinct(source)
+        order = source.permutation(_ORDER, self.slots).T % distinct
         if self.noise > 0:
             values = source.integers(_VALUES, self.values, self.pairs).T
             shown = values.gather(1, order)
@@ -113,9 +118,16 @@ class Recall(Tunnel):
         else:
             values = source.permutation(_VALUES, self.values)[: self.pairs].T
             shown = values.gather(1, order)
-        asked = source.permutation(_QUERIES, self.pairs)[: self.queries].T
+        asked = source.permutation(_QUERIES, self.pairs)[: self.queries].T % distinct
         queries, answers = keys.gather(1, asked), values.gather(1, asked)
         return {"keys": keys, "values": values, "order": order, "shown": shown, "queries": queries, "answers": answers}
+
+    def _draw_distinct(self, source: Source) -> int | Tensor:
+        """How many different pairs an episode stores: N, or (n, 1) powers of two up to N."""
+        if not self.mixed:
+            return self.pairs
+        levels = (self.pairs - 1).bit_length() + 1
+        return (1 << source.integers(_DISTINCT, levels, 1).T).clamp_max(self.pairs)
 
     def episodes(self, latent: dict[str, Tensor], dtype: torch.dtype = torch.float64) -> Episodes:
         shown, queries = latent["shown"], latent["queries"]
@@ -125,7 +137,7 @@ class Recall(Tunnel):
             log_ratio = math.log(self.noise + self.values * (1.0 - self.noise)) - math.log(self.noise)
             posterior = torch.softmax(counts * log_ratio, -1)
         else:
-            posterior = counts / self.repeats
+            posterior = counts / counts.sum(-1, keepdim=True)
         return Episodes(self._encode(stored, shown, queries), latent["answers"], posterior, dict(latent))
 
     def _encode(self, stored: Tensor, shown: Tensor, queries: Tensor) -> Inputs:
