@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from common import save
 
+from windtunnel import tunnels
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import require_choice
 from windtunnel.fidelity import equivalent_window, evaluate
@@ -73,7 +74,7 @@ def changed(recipe: Recipe, settings: list[str]) -> Recipe:
         part, _, field = name.rpartition(".")
         value = _value(text)
         if part == "tunnel":
-            recipe = replace(recipe, tunnel=replace(recipe.tunnel, **{field: value}))
+            recipe = replace(recipe, tunnel=tunnels.from_dict(tunnels.to_dict(recipe.tunnel) | {field: value}))
         elif part == "model":
             recipe = replace(recipe, model_options=recipe.model_options | {field: value})
         else:

@@ -6,7 +6,9 @@ import pytest
 import torch
 from scipy import stats
 
-from windtunnel.tunnels.random import Source, categorical, order_by_rank, order_by_sort, philox4x32
+from windtunnel.tunnels import random
+from windtunnel.tunnels.philox import philox4x32
+from windtunnel.tunnels.random import Source, categorical, order_by_rank, order_by_sort
 
 
 def words(*values: int) -> tuple[torch.Tensor, ...]:
@@ -37,6 +39,16 @@ def test_counter_layout_is_block_site_episode():
     block, lane = 2, 3
     expected = philox4x32(words(block, 5, 9, 7), words(11, 2))[lane]
     assert int(source.bits(5, 4 * block + lane + 1)[-1, 0]) == int(expected)
+
+
+@pytest.mark.parametrize("count", [1, 4, 25, 900])
+@pytest.mark.parametrize("start", [0, 2**32 - 700, 2**62])
+def test_cpu_bits_equal_plain_bits(monkeypatch, count, start):
+    """In place on tiles (several here, the last one short) and in plain tensor operations: the same words."""
+    source = Source.open(2**32 - 1, "test", 5000 if count < 900 else 100, start=start)
+    on_cpu = source.bits(6, count)
+    monkeypatch.setattr(random, "on_plain_cpu", lambda tensor: False)
+    assert torch.equal(on_cpu, source.bits(6, count))
 
 
 def test_episodes_do_not_depend_on_batching():
@@ -110,3 +122,14 @@ def test_categorical_never_draws_an_impossible_outcome():
     draws = categorical(cumulative, Source.open(0, "test", 5000).uniform(0, 3))
     assert draws.shape == (3, 2, 5000)
     assert set(draws.flatten().tolist()) == {1, 3}
+
+
+@pytest.mark.parametrize("categories", [2, 5, 127])
+def test_cpu_categorical_equals_plain_categorical(monkeypatch, categories):
+    source = Source.open(0, "test", 400)
+    cumulative, uniform = source.dirichlet(0, 1.0, 3, categories).cumsum(1), source.uniform(1, 7)
+    on_cpu = categorical(cumulative, uniform)
+    monkeypatch.setattr(random, "on_plain_cpu", lambda tensor: False)
+    plain = categorical(cumulative, uniform)
+    assert on_cpu.dtype == plain.dtype
+    assert torch.equal(on_cpu, plain)

@@ -11,6 +11,7 @@ Taps of every model: `embed` (n, T, D), `final` (n, K, D) after the last norm, `
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -51,8 +52,8 @@ class Sizes:
         return cls(tunnel.vocabulary, tunnel.feature_width, tunnel.classes, max_length)
 
 
-class SequenceModel(nn.Module):
-    """Base of the built-in architectures.  A subclass gives the class attributes below and `trunk`."""
+class SequenceModel(nn.Module, ABC):
+    """Base of the built-in architectures.  A subclass gives the class attributes below, `dial` and `trunk`."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -83,18 +84,18 @@ class SequenceModel(nn.Module):
         self.head = projection(config.width, sizes.classes, gain=0.1)
 
     @classmethod
+    @abstractmethod
     def dial(cls, options: dict[str, Any]) -> Dial:
         """How this architecture grows (options may choose between styles)."""
-        raise NotImplementedError
 
     @classmethod
     def complete(cls, shape: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
         """Fill config fields that follow from depth, width and the sizes; given ones are left alone."""
         return shape
 
+    @abstractmethod
     def trunk(self, x: Float[Tensor, "n T E"], tap: Tap | None) -> Float[Tensor, "n T D"]:
         """The causal part between embedding and final norm."""
-        raise NotImplementedError
 
     def embed(
         self, tokens: Int64[Tensor, "n T"], features: Float[Tensor, "n T F"] | None, tap: Tap | None

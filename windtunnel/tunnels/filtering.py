@@ -15,10 +15,8 @@ from windtunnel.tunnels.random import add_up
 
 def likelihoods(emission: Float[Tensor, "S M n"], observations: Int64[Tensor, "K n"]) -> Float[Tensor, "K S n"]:
     """P(o_t | s) for every step t and state s."""
-    symbols, count = emission.shape[1:]
-    columns = emission.permute(2, 1, 0).flatten(0, 1)  # one row of S likelihoods per (episode, symbol)
-    row = torch.arange(count, device=emission.device) * symbols + observations
-    return columns[row].transpose(1, 2)
+    columns = emission.transpose(0, 1)  # (M, S, n): for each symbol, the likelihood of every state
+    return columns.gather(0, observations[:, None].expand(-1, emission.shape[0], -1))
 
 
 def forward_filter(
@@ -57,7 +55,8 @@ def predict_symbols(
 
 def _weigh(weights: Tensor, rows: Tensor) -> Tensor:
     """Σ_s weights[s] · rows[s], in the order of s."""
-    total = weights[0] * rows[0]
-    for weight, row in zip(weights[1:], rows[1:], strict=True):
-        total = torch.addcmul(total, weight, row)
+    (weight, row), *rest = zip(weights, rows, strict=True)
+    total = weight * row
+    for weight, row in rest:
+        total = total.addcmul_(weight, row)
     return total
