@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
+
+from windtunnel.training.files import write_json
 
 
 def save(path: str | None, result: dict) -> None:
     """Write a JSON result atomically; nothing if no path was asked for."""
-    if path is None:
-        return
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_suffix(".tmp")
-    temporary.write_text(json.dumps(result, indent=2) + "\n")
-    os.replace(temporary, target)
+    if path is not None:
+        write_json(Path(path), result)

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -20,63 +18,15 @@ import torch
 from common import save
 
 from windtunnel.environment import environment, require_device
-from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
-
-Draw = Callable[[np.random.Generator, np.ndarray], int]
-
-WORLDS: dict[str, Tunnel] = {
-    "hmm": HMM(),
-    "hmm rotating": HMM(dynamics="rotating"),
-    "hmm released": HMM(prior="released"),
-    "bijection": Bijection(),
-    "bijection replacement": Bijection(replacement=True),
-    "recall": Recall(),
-}
-
-
-def numpy_episode(rng: np.random.Generator, draw: Draw, states: int = 5, symbols: int = 5, length: int = 20):
-    """One HMM episode and its filtering beliefs, the plain way."""
-    transition = rng.dirichlet(np.ones(states), size=states)
-    emission = rng.dirichlet(np.ones(symbols), size=states)
-    state = int(rng.integers(states))
-    belief = np.full(states, 1.0 / states)
-    observations, beliefs = np.empty(length, dtype=int), np.empty((length, states))
-    for t in range(length):
-        if t:
-            state = draw(rng, transition[state])
-            belief = belief @ transition
-        symbol = draw(rng, emission[state])
-        belief = belief * emission[:, symbol]
-        belief = belief / belief.sum()
-        observations[t], beliefs[t] = symbol, belief
-    return transition, emission, observations, beliefs
-
-
-def by_choice(rng: np.random.Generator, row: np.ndarray) -> int:
-    """A draw as NumPy offers it."""
-    return int(rng.choice(len(row), p=row))
-
-
-def by_search(rng: np.random.Generator, row: np.ndarray) -> int:
-    """A draw tuned by hand."""
-    return min(int(np.searchsorted(np.cumsum(row), rng.random())), len(row) - 1)
+from windtunnel.training.speed.cases import WORLDS
+from windtunnel.training.speed.clock import seconds
+from windtunnel.training.speed.sampling import by_choice, by_search, numpy_episode
 
 
 def repeatedly(work, *arguments, times: int = 200) -> None:
     """Do it that many times."""
     for _ in range(times):
         work(*arguments)
-
-
-def seconds(work, device: str) -> float:
-    """Wall-clock seconds of one call, the device drained before and after."""
-    if device != "cpu":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    work()
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ def training_part(path: Path) -> list[str]:
             f"{100 * row['share_of_peak']:.1f}%",
             f"{row['setup_s']:.0f}",
         ]
-        for row in result["rows"]
+        for row in result.get("training") or result["rows"]  # `rows` until the file is made again
     ]
     columns = ["case", "seeds", "batch", "sequences/s", "ms per step", "share of matrix rate", "set-up, s"]
     rate = f"{result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s in a large bfloat16 matrix product"

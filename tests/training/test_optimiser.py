@@ -10,6 +10,7 @@ from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, Counts
 from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.training import Optimiser
+from windtunnel.training.adamw import AdamW
 from windtunnel.training.optimiser import Stepper, matrices_of
 
 # The last part of the module's name, then the parameter's; everything not listed is moved by AdamW without decay.
@@ -69,7 +70,7 @@ def test_only_weights_of_linear_maps_embeddings_and_lstms_decay(variant, kind):
 def test_every_parameter_is_moved_exactly_once(variant):
     network = build(variant)
     stepper = Stepper(network, Optimiser(kind="muon", lr=0.1, muon_lr=0.1, weight_decay=0.0, clip=0.0))
-    by_adamw = [parameter for group in stepper.adamw.param_groups for parameter in group["params"]]
+    by_adamw = [parameter for parameters, _ in stepper.adamw.groups for parameter in parameters]
     by_muon = [matrix for group in stepper.muon.groups for matrix in group]
     assert sorted(map(id, by_adamw + by_muon)) == sorted(map(id, network.parameters()))
     before = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
@@ -158,3 +159,22 @@ def test_frozen_parameters_are_left_alone():
 def test_a_network_with_nothing_to_train_is_told_in_one_line():
     with pytest.raises(InputError, match="model = Identity: must have parameters to train"):
         Stepper(nn.Identity(), Optimiser())
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_adamw_is_torch_s_fused_one_to_the_last_bit(weight_decay):
+    ours, theirs = build("lstm-residual"), build("lstm-residual")
+    mine = AdamW([(list(ours.parameters()), weight_decay)], (0.8, 0.95))
+    yours = torch.optim.AdamW(theirs.parameters(), lr=1.0, betas=(0.8, 0.95), weight_decay=weight_decay, fused=True)
+    for step, lr in enumerate([3e-3, 1e-2, 1e-3]):
+        gradients(ours, step)
+        gradients(theirs, step)
+        if step == 1:  # a weight that the loss does not reach stays, in both
+            for network in (ours, theirs):
+                next(network.parameters()).grad = None
+        mine.step(lr)
+        yours.param_groups[0]["lr"] = lr
+        yours.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(a, b)
+        assert all(torch.equal(mine.state[a][name], yours.state[b][name]) for name in ("step", "exp_avg", "exp_avg_sq"))

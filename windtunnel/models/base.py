@@ -21,7 +21,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError, require_int
-from windtunnel.models.layers import init_normal, projection
+from windtunnel.models.layers import embedding, init_normal, projection
 from windtunnel.models.shape import Config, Dial
 from windtunnel.models.taps import Record, Tap, touch
 from windtunnel.tunnels.base import Tunnel
@@ -72,8 +72,7 @@ class SequenceModel(nn.Module, ABC):
         super().__init__()
         self.config, self.sizes = config, sizes
         embed_width = embed_width or config.width
-        self.embedding = nn.Embedding(sizes.vocabulary, embed_width)
-        init_normal(self.embedding.weight, 0.5)
+        self.embedding = embedding(sizes.vocabulary, embed_width, 0.5)
         self.features = None
         if sizes.feature_width:
             # Probabilities are small numbers: unit weights bring a header row to about the scale of its token.

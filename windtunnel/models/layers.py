@@ -17,9 +17,27 @@ from torch import Tensor, nn
 from windtunnel.models.taps import Tap, touch
 
 
+def only_counting() -> bool:
+    """Are we on the meta device, where parameters are counted and have no values?
+
+    Arithmetic there makes torch load its compiler, a second or more at start-up, so the functions below do none.
+    """
+    return torch.empty(0).is_meta
+
+
 def init_normal(weight: Tensor, std: float) -> None:
     """Fill a parameter from N(0, std²), in place."""
-    nn.init.normal_(weight, std=std)
+    if not only_counting():
+        nn.init.normal_(weight, std=std)
+
+
+def embedding(count: int, width: int, std: float) -> nn.Embedding:
+    """A table of `count` vectors from N(0, std²)."""
+    if only_counting():
+        return nn.Embedding.from_pretrained(torch.empty(count, width), freeze=False)  # the constructor would fill it
+    table = nn.Embedding(count, width)
+    init_normal(table.weight, std)
+    return table
 
 
 def projection(fan_in: int, fan_out: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:
@@ -33,6 +51,8 @@ def projection(fan_in: int, fan_out: int, *, bias: bool = True, gain: float = 1.
 
 def step_bias(size: int, low: float = 1e-3, high: float = 1e-1) -> Float[Tensor, " size"]:
     """A bias b with softplus(b) log-uniform in [low, high]: time scales from 1/high to 1/low steps."""
+    if only_counting():
+        return torch.empty(size)
     step = torch.exp(torch.rand(size) * math.log(high / low) + math.log(low))
     return step + torch.log(-torch.expm1(-step))  # the inverse of softplus, without overflow
 

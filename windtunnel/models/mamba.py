@@ -71,8 +71,8 @@ class Mixer(nn.Module):
         self.dt_proj = projection(config.rank, config.inner)
         with torch.no_grad():
             self.dt_proj.bias.copy_(step_bias(config.inner))
-        rates = torch.arange(1, config.state + 1, dtype=self.dt_proj.weight.dtype)
-        self.A_log = nn.Parameter(rates.log().repeat(config.inner, 1))
+        rates = [math.log(s + 1) for s in range(config.state)]
+        self.A_log = nn.Parameter(torch.tensor(rates, dtype=self.dt_proj.weight.dtype).repeat(config.inner, 1))
         self.D = nn.Parameter(torch.ones(config.inner))
         self.out_proj = projection(config.inner, config.width, bias=False, gain=gain)
 

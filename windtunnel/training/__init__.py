@@ -4,7 +4,19 @@ from windtunnel.training.recipe import Optimiser, Recipe, Schedule
 from windtunnel.training.recipes import recipe_for
 from windtunnel.training.run import Run, load
 from windtunnel.training.signals import Interrupted
+from windtunnel.training.sitting import Diverged
 from windtunnel.training.start import train
 from windtunnel.training.trackers import Tracker
 
-__all__ = ["Interrupted", "Optimiser", "Recipe", "Run", "Schedule", "Tracker", "load", "recipe_for", "train"]
+__all__ = [
+    "Diverged",
+    "Interrupted",
+    "Optimiser",
+    "Recipe",
+    "Run",
+    "Schedule",
+    "Tracker",
+    "load",
+    "recipe_for",
+    "train",
+]

@@ -7,6 +7,7 @@ can replay the whole step from a captured graph without asking the host anything
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
 import torch
@@ -18,6 +19,7 @@ from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.models.registry import Factory
+from windtunnel.training.halves import half_the_threads, in_halves, worth_halving
 from windtunnel.training.optimiser import Stepper
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.schedule import rate_table
@@ -25,6 +27,10 @@ from windtunnel.tunnels import STREAMS, Source
 
 _TRAIN = STREAMS.index("train")
 VALIDATION_SEED = 0  # all networks are validated on the same episodes
+
+
+Batch = tuple[Tensor, Tensor | None, Tensor, Tensor]
+"""Tokens, features, readout, and the target of the loss."""
 
 
 class Network:
@@ -46,15 +52,19 @@ class Network:
         # On a GPU the seed is a tensor: one compiled sampler then serves all seeds.
         self._key: int | Tensor = seed if self.device.type == "cpu" else torch.tensor(seed, device=device)
         # Built-in models draw nothing while they train; one's own may (dropout), and must draw the same after a resume.
-        self._seeded_steps = self.device.type == "cpu" and not isinstance(built, models.SequenceModel)
+        on_cpu, own = self.device.type == "cpu", not isinstance(built, models.SequenceModel)
+        self._seeded_steps = on_cpu and own
+        self._few_threads = on_cpu and not own
+        self._halved = self._few_threads and worth_halving(recipe.batch, recipe.tunnel.positions)
 
     def compile(self) -> None:
         """Fuse the forward pass and the sampler; both still trace to the same numbers within rounding."""
         self._forward = models.compiled(self.model)
         self._sample = torch.compile(self._draw, dynamic=False)
+        self._halved = self._few_threads = False
 
-    def _draw(self, step: Tensor, seed: int | Tensor) -> tuple[Tensor, Tensor | None, Tensor, Tensor]:
-        """The batch of a step, always fresh: tokens, features, readout, and the target of the loss."""
+    def _draw(self, step: Tensor, seed: int | Tensor) -> Batch:
+        """The batch of a step, always fresh."""
         batch, tunnel = self.recipe.batch, self.recipe.tunnel
         numbers = step * batch + torch.arange(batch, device=step.device)
         episodes = tunnel.episodes(tunnel.draw(Source(seed, _TRAIN, numbers)), torch.float32)
@@ -63,35 +73,65 @@ class Network:
 
     def loss(self) -> Tensor:
         """Mean cross-entropy in nats on this step's fresh batch."""
-        tokens, features, readout, target = self._sample(self.step, self._key)
+        return self._loss(self._sample(self.step, self._key))
+
+    def _loss(self, batch: Batch, part: slice = slice(None)) -> Tensor:
+        """The share of some episodes in that mean; all of them by default."""
+        tokens, features, readout, target = batch
         half = self.recipe.precision == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
-            logits = self._forward(tokens, features, readout)
-        target = target.flatten(0, 1)
-        return F.cross_entropy(logits.flatten(0, 1).float(), target)
+            logits = self._forward(tokens[part], None if features is None else features[part], readout)
+        loss = F.cross_entropy(logits.flatten(0, 1).float(), target[part].flatten(0, 1))
+        return loss if len(logits) == len(tokens) else loss * (len(logits) / len(tokens))
 
-    def advance(self) -> None:
-        """One step.  Nothing here waits for a GPU."""
-        if self._seeded_steps:
-            with torch.random.fork_rng(devices=[]):
-                torch.default_generator.manual_seed((self.seed << 32) + int(self.step))
-                loss = self.loss()
-        else:
-            loss = self.loss()
+    def _backward(self) -> Tensor:
+        """The gradient of every parameter on this step's batch; returns the loss."""
+        loss = self.loss()
         for parameter in self.parameters:
             parameter.grad = None
         loss.backward()
-        with torch.no_grad():
-            value = loss.detach().double()
-            self.broken_at.copy_(torch.where(value.isfinite() | (self.broken_at >= 0), self.broken_at, self.step))
-            self.loss_sum += value
-            self.loss_count += 1
-            share = self.rates.gather(0, self.step[None])[0]
-            self.stepper.step(share if self.device.type == "cuda" else float(share))
-            if self.average is not None:
-                weight = 1.0 - self.recipe.optimiser.average
-                torch._foreach_lerp_(self.average, self.parameters, weight)  # pyright: ignore[reportPrivateImportUsage]
-            self.step += 1
+        return loss.detach()
+
+    def _backward_in_halves(self) -> Tensor:
+        """The same on a CPU, half of the batch on each of two threads."""
+        batch = self._sample(self.step, self._key)
+
+        def work(part: slice) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+            loss = self._loss(batch, part)
+            return loss.detach(), torch.autograd.grad(loss, self.parameters, allow_unused=True)
+
+        (loss, gradients), (other_loss, others) = in_halves(work, self.recipe.batch)
+        for parameter, gradient, other in zip(self.parameters, gradients, others, strict=True):
+            parameter.grad = gradient if gradient is None or other is None else gradient.add_(other)
+        return loss + other_loss
+
+    def _threads(self) -> AbstractContextManager[None]:
+        return half_the_threads() if self._few_threads else nullcontext()
+
+    def advance(self) -> None:
+        """One step.  Nothing here waits for a GPU."""
+        with self._threads():
+            if self._seeded_steps:
+                with torch.random.fork_rng(devices=[]):
+                    torch.default_generator.manual_seed((self.seed << 32) + int(self.step))
+                    loss = self._backward()
+            else:
+                loss = self._backward_in_halves() if self._halved else self._backward()
+            self._move(loss)
+
+    @torch.no_grad()
+    def _move(self, loss: Tensor) -> None:
+        """What follows the gradient: bookkeeping, optimiser, average."""
+        value = loss.double()
+        self.broken_at.copy_(torch.where(value.isfinite() | (self.broken_at >= 0), self.broken_at, self.step))
+        self.loss_sum += value
+        self.loss_count += 1
+        share = self.rates.gather(0, self.step[None])[0]
+        self.stepper.step(share if self.device.type == "cuda" else float(share))
+        if self.average is not None:
+            weight = 1.0 - self.recipe.optimiser.average
+            torch._foreach_lerp_(self.average, self.parameters, weight)  # pyright: ignore[reportPrivateImportUsage]
+        self.step += 1
 
     def take_loss_bits(self) -> float:
         """Mean training loss in bits since the last call."""
@@ -108,7 +148,7 @@ class Network:
         try:
             kl, entropy, count = 0.0, 0.0, 0
             chunk = min(1024, recipe.validation_episodes)
-            with evaluation_mode([self.model]):
+            with evaluation_mode([self.model]), self._threads():
                 for start in range(0, recipe.validation_episodes, chunk):
                     size = min(chunk, recipe.validation_episodes - start)
                     batch = recipe.tunnel.sample(size, VALIDATION_SEED, "validation", self.device, start=start)

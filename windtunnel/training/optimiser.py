@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError
+from windtunnel.training.adamw import AdamW
 from windtunnel.training.muon import Muon
 from windtunnel.training.recipe import Optimiser
 
@@ -28,26 +29,15 @@ class Stepper:
         if matrices:
             dtype = torch.bfloat16 if self.on_gpu else torch.float32
             self.muon = Muon(matrices, options.momentum, options.weight_decay, dtype)
-        groups = [
-            {"params": [p for p in rest if id(p) in decayed], "weight_decay": options.weight_decay},
-            {"params": [p for p in rest if id(p) not in decayed], "weight_decay": 0.0},
-        ]
-        groups = [group for group in groups if group["params"]]
-        lr = torch.tensor(options.lr, device=self.parameters[0].device) if self.on_gpu else options.lr
-        self.adamw = torch.optim.AdamW(groups, lr=lr, betas=options.betas, fused=True, capturable=self.on_gpu)
-        self._initialise()
+        weights, others = ([p for p in rest if (id(p) in decayed) is decays] for decays in (True, False))
+        self.adamw = AdamW([(weights, options.weight_decay), (others, 0.0)], options.betas)
 
     @torch.no_grad()
     def step(self, share: float | Tensor) -> None:
         """Clip, then move every weight."""
         if self.options.clip > 0:
             nn.utils.clip_grad_norm_(self.parameters, self.options.clip, foreach=True)
-        for group in self.adamw.param_groups:
-            if self.on_gpu:
-                group["lr"].copy_(share * self.options.lr)
-            else:
-                group["lr"] = float(share) * self.options.lr
-        self.adamw.step()
+        self.adamw.step(share * self.options.lr)
         if self.muon is not None:
             self.muon.step(share * self.options.muon_lr)
 
@@ -61,15 +51,6 @@ class Stepper:
         if self.muon is not None:
             found |= {f"muon.{i}": momentum for i, momentum in enumerate(self.muon.state)}
         return found
-
-    def _initialise(self) -> None:
-        """Make AdamW's state exist before the first step, as zeros: so that it can be restored, and captured."""
-        for group in self.adamw.param_groups:
-            for parameter in group["params"]:
-                state = self.adamw.state[parameter]
-                state["step"] = torch.zeros((), device=parameter.device)
-                state["exp_avg"] = torch.zeros_like(parameter)
-                state["exp_avg_sq"] = torch.zeros_like(parameter)
 
 
 def matrices_of(network: nn.Module) -> list[Tensor]:

@@ -32,6 +32,14 @@ _GPU_CHUNK = 50  # graph replays between two looks at the host's wishes (stop, b
 Say = Callable[[str], None]
 
 
+class Diverged(InputError):
+    """Loss or weights of one seed were no longer numbers; `seed` says whose."""
+
+    def __init__(self, message: str, seed: int) -> None:
+        super().__init__(message)
+        self.seed = seed
+
+
 @dataclass
 class Sitting:
     """One call of `train`: picks up where the folder stands, and goes on until the end or a reason to stop."""
@@ -208,9 +216,10 @@ class Sitting:
                 good = folder.seed(network.seed).last_step() if folder is not None else None
                 saved = f"the last good checkpoint is step {good}" if good else "there is no checkpoint yet"
                 lr = self.recipe.optimiser.lr
-                raise InputError(
+                raise Diverged(
                     f"seed {network.seed}: {what}; {saved}; try a lower learning rate (lr is {lr:g}), "
-                    "a longer warm-up, or precision float32"
+                    "a longer warm-up, or precision float32",
+                    network.seed,
                 )
 
 

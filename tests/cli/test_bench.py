@@ -1,0 +1,119 @@
+"""`windtunnel bench`: what it measures is printed, written and drawn; mistakes are one line."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import pytest
+
+from windtunnel.cli.main import main
+from windtunnel.training.speed import SECTIONS, Plan, bench
+from windtunnel.training.speed.plan import chosen
+from windtunnel.training.speed.tables import Table, plain_text, tables
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    """A quick measurement of the smallest case, made by the command, with its file."""
+    file = tmp_path_factory.mktemp("bench") / "deep" / "result.json"
+    assert main(["bench", "--device", "cpu", "--only", "quick", "profile", "--quick", "--json", str(file)]) == 0
+    return file
+
+
+def test_the_result_is_written_with_its_environment(result):
+    told = json.loads(result.read_text())
+    assert told["environment"]["versions"]["torch"] and told["matrix_flops_per_s"] > 1e8 and told["left_out"] == {}
+    (row,) = told["profile"]
+    assert row["case"] == "quick" and row["batch"] == 128 and row["ms_per_step"] > 0 and row["operations"]
+    assert "training" not in told  # a section was named: only that one
+
+
+def test_a_result_is_shown_and_drawn_again(result, output, tmp_path):
+    told = json.loads(result.read_text())
+    plots = [tmp_path / "a.png", tmp_path / "b.svg"]
+    shown = output("bench", "--read", result, "--plot", plots[0])
+    output("bench", "--read", result, "--plot", plots[1])
+    assert told["environment"]["device"] in shown and "most expensive operations, quick" in shown
+    assert re.search(r"^ quick +128 ", shown, re.MULTILINE)
+    assert plots[0].read_bytes()[:4] == b"\x89PNG" and "<svg" in plots[1].read_text()
+
+
+def test_without_rich_the_tables_are_plain(result, output, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    shown = output("bench", "--read", result)
+    assert re.search(r"^case +batch +ms per step +sampling +forward", shown, re.MULTILINE)
+    assert re.search(r"^quick +128 ", shown, re.MULTILINE)
+
+
+def test_training_rows_hold_what_the_issue_asks_for():
+    told = bench(Plan("cpu", ("training", "seeds"), ("quick",), batch=16, quick=True))
+    (row,) = told["training"]
+    assert row["sequences_per_s"] > 0 and row["batch"] == 16 and row["seeds"] == 1
+    peak = row["sequences_per_s"] * row["flops_per_sequence"] / row["share_of_peak"]
+    assert 1e8 < peak < 1e14 and abs(row["parameters"] / 60_000 - 1) < 0.01
+    (seeds,) = told["seeds"]
+    assert seeds["cost_of_one"] == pytest.approx(seeds["together_ms"] / seeds["one_ms"]) and seeds["seeds"] == 5
+
+
+def test_what_the_time_limit_leaves_out_is_named(monkeypatch):
+    monkeypatch.setattr(Plan, "limit_s", lambda self, section: 0.0)
+    said: list[str] = []
+    told = bench(Plan("cpu", ("training", "growth", "evaluation")), said.append)
+    assert told["training"] == told["growth"] == told["evaluation"] == [] and said == []
+    assert "quick" in told["left_out"]["training"] and len(told["left_out"]["growth"]) == 19
+
+
+def test_words_of_only():
+    assert chosen([], "cpu") == (tuple(SECTIONS), ())
+    assert chosen(["hmm/lstm"], "cpu") == (("training",), ("hmm/lstm",))
+    assert chosen(["seeds", "hmm/lstm", "training"], "cpu") == (("training", "seeds"), ("hmm/lstm",))
+
+
+def test_quick_runs_leave_compilation_out_unless_it_is_asked_for():
+    assert Plan("cpu", quick=True).limit_s("compile") == 0
+    assert Plan("cpu", ("compile",), quick=True).limit_s("compile") > 0
+    assert sum(Plan("cpu").limit_s(section) for section in SECTIONS) <= 180
+    assert sum(Plan("cpu", quick=True).limit_s(section) for section in SECTIONS) <= 50
+
+
+def test_every_section_has_a_table_of_its_rows():
+    row = {
+        "case": "c", "what": "w", "tunnel": "t", "axis": "width", "size": 2, "cache": "cold", "parameters": 10,
+        "seeds": 5, "batch": 3, "sequences_per_s": 1e4, "ms_per_step": 0.5, "flops_per_sequence": 2e6,
+        "share_of_peak": 0.25, "memory_mib": 7.0, "setup_s": 1.0, "one_ms": 1.0, "together_ms": 2.0, "cost_of_one": 2.0,
+        "episodes_per_s": 9.0, "over_plain": 3.0, "over_tuned": 2.0, "seconds": 1.5, "beyond_torch_s": 0.5,
+        "gaps_ms": 0.1,
+        **{f"{part}_ms": 0.1 for part in ("sampling", "forward", "backward", "optimiser")},
+    }  # fmt: skip
+    made = list(tables({section: [row] for section in SECTIONS}))
+    assert [table.title for table in made] == list(SECTIONS)
+    assert all(len(table.columns) == len(table.justify) == len(table.rows[0]) for table in made)
+    assert "25.0%" in made[0].rows[0] and "2.00 ×" in made[1].rows[0]
+
+
+def test_plain_text_lines_up():
+    text = plain_text(Table("t", ["name", "n"], "lr", [["a", "1"], ["long one", "20"]]))
+    assert text.splitlines() == ["t", "name       n", "------------", "a          1", "long one  20"]
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("--only trainings", ["--only = 'trainings'", "training, seeds", "hmm/lstm"]),
+        ("--plot x.txt", ["--plot = 'x.txt'", ".png"]),
+        ("--device tpu", ["device = 'tpu'", "cpu"]),
+        ("--read no-such-file.json", ["no-such-file.json", "cannot be read"]),
+        ("--jsn x", ["--jsn", "--json"]),
+    ],
+)
+def test_mistakes_are_one_line(refusal, words, parts):
+    said = refusal("bench", *words.split())
+    assert all(part in said for part in parts)
+
+
+def test_a_file_that_is_no_result_is_refused(refusal, tmp_path):
+    file = tmp_path / "other.json"
+    file.write_text("[]")
+    assert "--read" in refusal("bench", "--read", file)

@@ -1,0 +1,157 @@
+"""What speed is measured with: tiny sizes, and numbers that are known."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from tests.training.cases import SMALL_HMM, VARIANTS, tiny
+from windtunnel.models.registry import is_built_in, names
+from windtunnel.training import recipe_for
+from windtunnel.training.network import Network
+from windtunnel.training.speed import parts
+from windtunnel.training.speed.cases import TUNNELS, WORLDS, cases
+from windtunnel.training.speed.clock import Limit, seconds_each
+from windtunnel.training.speed.growth import AXES, base_case, grown, parameters_of, steps_of_growth
+from windtunnel.training.speed.memory import counted_bytes
+from windtunnel.training.speed.parts import covered, operations
+from windtunnel.training.speed.rates import evaluation_rate, matrix_rate, training_rate, work_of
+from windtunnel.training.speed.sampling import by_choice, by_search, numpy_episode, numpy_rate, sampling_rate
+from windtunnel.training.speed.startup import seconds_to_line
+
+
+def test_seconds_each_counts_every_call():
+    calls = []
+
+    def advance(steps: int) -> None:
+        calls.append(steps)
+        time.sleep(0.002 * steps)
+
+    each = seconds_each(advance, "cpu", about_s=0.1)
+    assert 0.002 <= each < 0.02 and len(calls) > 3
+
+
+def test_a_limit_names_what_it_left_out():
+    limit = Limit(60.0)
+    assert limit.allows("a") and limit.left_out == []
+    over = Limit(0.0)
+    assert not over.allows("b") and over.left_out == ["b"] and over.left_s() == 0.0
+
+
+def test_there_is_a_case_for_every_pair():
+    for device, extra in (("cpu", "quick"), ("cuda", "hmm/transformer-9x256")):
+        pairs = {f"{world}/{model}" for world in TUNNELS for model in names() if is_built_in(model)}
+        assert set(cases(device)) == pairs | {extra}
+    assert next(iter(cases("cpu"))) == "quick"
+    assert cases("cuda")["hmm/lstm"] == recipe_for(TUNNELS["hmm"], "lstm")
+
+
+def test_operations_of_a_model_of_known_shape():
+    """A position-wise MLP: 2 · weights per position in the forward pass, twice that in the backward pass."""
+    recipe = tiny(SMALL_HMM, "mlp-position")
+    model = Network(recipe, 0, "cpu").model
+    work = work_of(recipe)
+    assert work.parameters == sum(p.numel() for p in model.parameters())
+    inner = sum(p.numel() for n, p in model.named_parameters() if n.endswith(("up.weight", "down.weight")))
+    everywhere = SMALL_HMM.positions * 2 * inner
+    assert 3 * everywhere <= work.flops_per_sequence <= 3.6 * everywhere  # and the maps at both ends
+
+
+def test_matrix_rate_is_a_rate():
+    assert 1e8 < matrix_rate("cpu", size=128) < 1e14
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_training_rate(variant):
+    row = training_rate(tiny(SMALL_HMM, variant), "cpu", about_s=0.02, seeds=2)
+    assert row["sequences_per_s"] == pytest.approx(2 * row["batch"] / (row["ms_per_step"] / 1e3))
+    assert row["seeds"] == 2 and row["setup_s"] > 0 and row["memory_mib"] > 0
+
+
+def test_counted_memory_grows_with_the_batch_and_holds_the_state():
+    small, large = (Network(tiny(SMALL_HMM, batch=batch), 0, "cpu") for batch in (8, 80))
+    state = sum(value.nbytes for value in small.state().values())
+    below, above = counted_bytes(small) - state, counted_bytes(large) - state
+    assert below > 0 and 9 < above / below < 11
+    assert counted_bytes(small) == counted_bytes(small)
+
+
+@pytest.mark.parametrize("tunnel", ["hmm", "recall"])
+def test_sampling_and_evaluation_rates(tunnel):
+    assert sampling_rate(WORLDS[tunnel], "cpu", 0.02, episodes=16)["episodes_per_s"] > 0
+    recipe = tiny(SMALL_HMM)
+    row = evaluation_rate(recipe, "cpu", 0.02, episodes=8)
+    assert row["episodes_per_s"] > 0 and row["episodes_per_call"] == 8
+
+
+@pytest.mark.parametrize("draw", [by_choice, by_search])
+def test_the_plain_way_is_right(draw):
+    """Its beliefs are those of the tunnel's own filter, on its own episode."""
+    import numpy as np
+
+    from windtunnel.tunnels import HMM
+
+    transition, emission, observations, beliefs = numpy_episode(np.random.default_rng(3), draw, 3, 4, 6)
+    latent = {
+        "transition": torch.tensor(transition)[None],
+        "emission": torch.tensor(emission)[None],
+        "states": torch.zeros(1, 6, dtype=torch.int64),
+        "observations": torch.tensor(observations)[None],
+    }
+    exact = HMM(states=3, symbols=4, length=6).episodes(latent).posterior[0]
+    torch.testing.assert_close(torch.tensor(beliefs), exact)
+    assert numpy_rate(draw, 0.01) > 0
+
+
+def test_growth_changes_one_size():
+    base = base_case("cpu")
+    for axis, factor in steps_of_growth(quick=False):
+        size, recipe, seeds = grown(base, axis, factor)
+        options, tunnel = recipe.model_options, recipe.tunnel
+        sizes = {"width": options["width"], "depth": options["depth"], "length": tunnel.length}
+        sizes |= {"batch": recipe.batch, "seeds": seeds}
+        assert sizes[axis] == size
+        usual = {"width": 48, "depth": 2, "length": 20, "batch": base.batch, "seeds": 1}
+        assert {name: value for name, value in sizes.items() if name != axis} == {
+            name: value for name, value in usual.items() if name != axis
+        }
+        assert parameters_of(recipe) > 0
+    assert {axis for axis, _ in steps_of_growth(quick=True)} == set(AXES)
+
+
+def test_the_parts_of_a_step_are_differences(monkeypatch):
+    """Planted times; the backward pass seems faster than the forward pass it contains, as noise may have it."""
+    planted = {"sampling": 0.001, "forward": 0.005, "backward": 0.004, "optimiser": 0.007, "calls": 0.002}
+    monkeypatch.setattr(parts, "_in_turns", lambda pieces, device, about_s: {name: planted[name] for name in pieces})
+    row = parts.step_parts(tiny(SMALL_HMM), "cpu", about_s=0.1)
+    told = {"sampling_ms": 1.0, "forward_ms": 4.0, "backward_ms": 0.0, "optimiser_ms": 2.0, "calls_ms": 2.0}
+    assert {name: row[name] for name in told} == pytest.approx(told) and row["ms_per_step"] == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("batch", [8, 128])  # the larger is worked on in halves
+def test_the_parts_of_a_step_are_timed(batch):
+    row = parts.step_parts(tiny(SMALL_HMM, batch=batch), "cpu", about_s=0.05)
+    assert all(row[f"{part}_ms"] >= 0 for part in parts.PARTS) and row["ms_per_step"] > 0 and row["calls_ms"] > 0
+
+
+def test_covered_length_of_intervals():
+    assert covered([]) == 0.0
+    assert covered([(5.0, 6.0), (0.0, 10.0), (9.0, 12.0), (20.0, 21.0)]) == 13.0
+
+
+def test_the_most_expensive_operations_are_listed_first():
+    found = operations(tiny(SMALL_HMM), "cpu", steps=2, most=8)
+    assert len(found) == 8 and any("mm" in entry["operation"] for entry in found)
+    assert [entry["ms"] for entry in found] == sorted((entry["ms"] for entry in found), reverse=True)
+    assert 0 < sum(entry["share"] for entry in found) <= 1.0
+
+
+def test_seconds_to_a_line_of_another_process():
+    import sys
+
+    code = "import time; time.sleep(0.2); print('step 1/1', flush=True); time.sleep(0.2)"
+    assert 0.2 <= seconds_to_line([sys.executable, "-c", code]) < 10
+    with pytest.raises(RuntimeError, match="never said 'step 1/1': nothing"):
+        seconds_to_line([sys.executable, "-c", "print('nothing')"])

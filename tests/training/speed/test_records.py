@@ -1,0 +1,92 @@
+"""The rule for records, on planted times."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from windtunnel.training.speed.records import Attempt, attempts_in, p_faster, records, verdicts
+
+KEY = ("a card", "hmm", "transformer", 1e-3)
+
+
+def attempt(seconds, date="2026-01-01", key=KEY, file="") -> Attempt:
+    return Attempt(key, "recipe", tuple(seconds), 3.0, date, "abc", file)
+
+
+def test_p_of_five_against_five():
+    """One of the 252 ways to deal ten times into two fives; by hand."""
+    assert p_faster([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]) == pytest.approx(1 / 252)
+    assert p_faster([6, 7, 8, 9, 10], [1, 2, 3, 4, 5]) == pytest.approx(1.0)
+    assert p_faster([1, 2, 3, 4, 6], [5, 7, 8, 9, 10]) == pytest.approx(2 / 252)
+    assert p_faster([1, 2, 3], [6, 7, 8, 9, 10]) == pytest.approx(1 / 56)  # three seeds can never be enough
+
+
+def test_a_seed_that_never_passed_is_the_slowest():
+    assert p_faster([1, 2, 3, 4, math.inf], [6, 7, 8, 9, 10]) == pytest.approx(
+        p_faster([1, 2, 3, 4, 99], [6, 7, 8, 9, 10])
+    )
+    assert p_faster([6, 7, 8, 9, 10], [math.inf] * 5) < 0.01
+
+
+def test_many_seeds_find_a_small_gain_and_no_gain_is_rarely_taken_for_one():
+    rng = np.random.default_rng(0)
+    old = rng.lognormal(3.0, 0.1, 30)
+    assert p_faster(0.9 * rng.lognormal(3.0, 0.1, 30), old) < 0.01
+    wrong = sum(p_faster(rng.lognormal(3, 0.3, 6), rng.lognormal(3, 0.3, 6)) < 0.01 for _ in range(100))
+    assert wrong <= 5  # at most 1 expected
+
+
+def test_the_first_attempt_with_enough_seeds_is_a_record():
+    short = attempt([1, 1, 1, 1], "2026-01-01")
+    first = attempt([20, 21, 22, 23, 24], "2026-01-02")
+    assert [v.kind for v in verdicts([first, short])] == ["no record", "record"]
+    assert records([short, first]) == [first]
+
+
+def test_a_record_falls_only_to_a_clear_improvement():
+    old = attempt([20, 21, 22, 23, 24], "2026-01-01")
+    unclear = attempt([10, 11, 21.5, 22.5, 23.5], "2026-01-02")  # faster in the middle and the mean, not at p < 0.01
+    clear = attempt([10, 11, 12, 13, 14], "2026-01-03")
+    slower = attempt([30, 31, 32, 33, 34], "2026-01-04")
+    judged = verdicts([slower, clear, unclear, old])
+    assert [v.kind for v in judged] == ["record", "no record", "beats", "no record"]
+    assert records([old, unclear, clear, slower]) == [clear]
+
+
+def test_an_attempt_is_judged_by_the_record_of_its_day():
+    first, better = attempt([20, 21, 22, 23, 24], "2026-01-01"), attempt([10, 11, 12, 13, 14], "2026-01-03")
+    between = attempt([15, 16, 17, 18, 19], "2026-01-02")
+    assert [v.kind for v in verdicts([better, between, first])] == ["record", "beats", "beats"]
+    assert records([better, between, first]) == [better]
+
+
+def test_half_of_the_seeds_must_pass():
+    assert records([attempt([1, 2, math.inf, math.inf, math.inf, 3])]) == []
+    assert len(records([attempt([1, 2, 3, math.inf, math.inf])])) == 1
+
+
+def test_devices_tunnels_models_and_targets_have_records_of_their_own():
+    keys = [("b", *KEY[1:]), (*KEY[:3], 1e-4), (KEY[0], "recall", *KEY[2:])]
+    assert len(records(attempt([1, 2, 3, 4, 5], key=key) for key in keys)) == 3
+
+
+def test_attempts_are_read_from_a_result_file():
+    seeds = [
+        {"setup_s": 4.0, "passed": {"0.01": {"seconds": 1.5}, "0.001": {"seconds": 9.0}}},
+        {"setup_s": 2.0, "passed": {"0.01": {"seconds": 2.5}}},
+    ]
+    result = {
+        "name": "hmm-transformer",
+        "changes": ["steps=800"],
+        "recipe": {"tunnel": {"name": "hmm"}, "model": "transformer"},
+        "environment": {"device": "a card", "commit": None},
+        "targets_bits": [0.01, 0.001],
+        "date": "2026-01-01T00:00:00",
+        "seeds": seeds,
+    }
+    loose, strict = attempts_in(result, "a.json")
+    assert (loose.key, loose.seconds, loose.setup_s) == (("a card", "hmm", "transformer", 0.01), (1.5, 2.5), 3.0)
+    assert strict.seconds == (9.0, math.inf) and strict.recipe == "hmm-transformer steps=800" and strict.commit == ""

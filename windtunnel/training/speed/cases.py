@@ -1,0 +1,51 @@
+"""What speed is measured on: the committed recipes on a GPU, the quick preset on a CPU, and the worlds to sample."""
+
+from __future__ import annotations
+
+from windtunnel.models.registry import is_built_in, names
+from windtunnel.training.recipe import Recipe
+from windtunnel.training.recipes import default_preset, recipe_for
+from windtunnel.training.standard import hmm_transformer_9x256
+from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
+
+TUNNELS: dict[str, Tunnel] = {"hmm": HMM(), "bijection": Bijection(), "recall": Recall()}
+
+WORLDS: dict[str, Tunnel] = {
+    "hmm": HMM(),
+    "hmm rotating": HMM(dynamics="rotating"),
+    "hmm released": HMM(prior="released"),
+    "bijection": Bijection(),
+    "bijection replacement": Bijection(replacement=True),
+    "recall": Recall(),
+}
+"""Everything a sampler may be asked for; `recall` episodes are about ten times longer than the others."""
+
+# The newcomer's first command, and the pairs that the project has set itself goals for: should the time run out, they
+# are there.
+_FIRST = (
+    "quick",
+    "hmm/transformer-9x256",
+    "bijection/transformer",
+    "hmm/mamba",
+    "hmm/lstm",
+    "hmm/mlp",
+    "hmm/transformer",
+)
+_LAST = "recall/mamba"  # on a CPU its plain scan over 294 positions takes seconds per step
+
+
+def cases(device: str) -> dict[str, Recipe]:
+    """Every tunnel with every built-in architecture, as `tunnel/model`; on a GPU also the paper's HMM shape, on a CPU
+    also `quick`, the smallest thing one can train."""
+    preset = default_preset(device)
+    found = {"hmm/transformer-9x256": hmm_transformer_9x256(HMM())} if preset == "standard" else {"quick": quick_case()}
+    for world, tunnel in TUNNELS.items():
+        for model in filter(is_built_in, names()):
+            found[f"{world}/{model}"] = recipe_for(tunnel, model, preset)
+    order = [name for name in dict.fromkeys([*_FIRST, *found]) if name in found and name != _LAST]
+    return {name: found[name] for name in [*order, _LAST]}
+
+
+def quick_case() -> Recipe:
+    """`windtunnel train bijection transformer --symbols 8 --length 8 --preset quick`."""
+    return recipe_for(Bijection(symbols=8, length=8), "transformer", "quick")

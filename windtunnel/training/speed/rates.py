@@ -1,0 +1,94 @@
+"""Rates of matrix products, training steps and evaluation."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from windtunnel import models
+from windtunnel.fidelity import evaluate
+from windtunnel.training.engine import Engine
+from windtunnel.training.network import Network
+from windtunnel.training.recipe import Recipe
+from windtunnel.training.speed.clock import drain, seconds, seconds_each
+from windtunnel.training.speed.memory import COUNTED, MEASURED, counted_bytes
+
+
+def matrix_rate(device: str, size: int | None = None) -> float:
+    """Floating-point operations per second of one large square matrix product, best of several: bfloat16 on a GPU,
+    float32 on a CPU."""
+    size = size or (8192 if device != "cpu" else 1024)
+    dtype = torch.bfloat16 if device != "cpu" else torch.float32
+    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    return 2 * size**3 / min(seconds(partial(torch.mm, a, b), device) for _ in range(10))
+
+
+class Work(NamedTuple):
+    """parameters           of one network
+    flops_per_sequence   floating-point operations of the matrix products of one training sequence, both passes"""
+
+    parameters: int
+    flops_per_sequence: float
+
+
+def work_of(recipe: Recipe) -> Work:
+    """Counted on the written-out path, where no product hides in a kernel."""
+    network = Network(recipe, 0, "cpu")
+    inputs = recipe.tunnel.sample(2, dtype=torch.float32).inputs
+    with FlopCounterMode(display=False) as counter:
+        network.model(inputs.tokens, inputs.features, inputs.readout, tap=lambda name, value: value).sum().backward()
+    return Work(models.describe(network.model).params, counter.get_total_flops() / 2)
+
+
+def engine_for(recipe: Recipe, device: str, seeds: int = 1) -> Engine:
+    """Networks of the first seeds, ready to advance together (on a GPU compiled and captured), two steps taken."""
+    recipe = recipe.with_options(steps=1_000_000, seeds=tuple(range(seeds)))  # the table of rates must not end
+    engine = Engine([Network(recipe, seed, device) for seed in recipe.seeds])
+    engine.advance(2)
+    drain(device)
+    return engine
+
+
+def training_rate(recipe: Recipe, device: str, about_s: float, seeds: int = 1) -> dict[str, Any]:
+    """Sequences per second of whole training steps (sampling, forward, backward, optimiser) of some seeds together,
+    over about that many seconds; memory; and the seconds it took to build, compile and capture."""
+    if device != "cpu":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+    start = time.perf_counter()
+    engine = engine_for(recipe, device, seeds)
+    setup = time.perf_counter() - start
+    each = seconds_each(engine.advance, device, about_s)
+    if device != "cpu":
+        memory, kind = torch.cuda.max_memory_allocated(device), MEASURED
+    else:
+        memory, kind = seeds * counted_bytes(engine.networks[0]), COUNTED
+    return {
+        "seeds": seeds,
+        "batch": recipe.batch,
+        "sequences_per_s": recipe.batch * seeds / each,
+        "ms_per_step": 1e3 * each,
+        "setup_s": setup,
+        "memory_mib": memory / 2**20,
+        "memory_kind": kind,
+    }
+
+
+def evaluation_rate(recipe: Recipe, device: str, about_s: float, episodes: int | None = None) -> dict[str, Any]:
+    """Episodes per second of `evaluate`: sampling, the network's predictions, all metrics and their intervals."""
+    count = episodes or (512 if device == "cpu" else 65_536)
+    model = models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
+    model = cast(nn.Module, model).to(device).eval()
+
+    def score(times: int) -> None:
+        for number in range(times):
+            evaluate(model, recipe.tunnel, episodes=count, seed=number)
+
+    score(1)
+    each = seconds_each(score, device, about_s)
+    return {"episodes_per_call": count, "episodes_per_s": count / each}

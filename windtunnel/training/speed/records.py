@@ -1,0 +1,119 @@
+"""Which attempt holds the record for a tunnel, an architecture and a target.
+
+An attempt is a recipe, a target and the seconds that each of its seeds needed.  A recipe whose schedule ends early may
+be the fastest to a modest target and never reach a strict one, so every target has its own record.
+
+The rule.  An attempt counts with at least five seeds of which more than half passed.  It replaces a record only if its
+seeds are faster at p < 0.01, one-sided, by the rank-sum test over all ways to deal the two sets of times: no
+assumption on how times are distributed, and a seed that never passed simply is the slowest.  Five against five is
+enough when (almost) every new seed beats every old one; small gains need more seeds.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+FEWEST_SEEDS = 5
+LEVEL = 0.01
+_MOST_DEALS = 200_000
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One recipe against one target.
+
+    key      (device, tunnel, model, target in bits): what a record is a record of
+    recipe   its name, with what was changed
+    seconds  of training, one per seed; infinite for a seed that never passed
+    setup_s  median seconds of building, compiling and capturing
+    date, commit, file   where it comes from
+    """
+
+    key: tuple[str, str, str, float]
+    recipe: str
+    seconds: tuple[float, ...]
+    setup_s: float
+    date: str
+    commit: str
+    file: str
+
+    @property
+    def median_s(self) -> float:
+        """Of all seeds; infinite unless more than half passed."""
+        return sorted(self.seconds)[len(self.seconds) // 2]
+
+    @property
+    def counts(self) -> bool:
+        """Has it enough seeds, and did more than half pass?"""
+        return len(self.seconds) >= FEWEST_SEEDS and math.isfinite(self.median_s)
+
+
+def p_faster(new: Iterable[float], old: Iterable[float]) -> float:
+    """P-value of "new is not faster than old": one-sided rank-sum test, exact up to ten against ten, ties and
+    infinities allowed."""
+    from scipy.stats import PermutationMethod, mannwhitneyu
+
+    new, old = list(new), list(old)
+    order = sorted({*new, *old})
+    a, b = ([order.index(value) for value in values] for values in (new, old))  # ranks know no infinity
+    exact = math.comb(len(a) + len(b), len(a)) <= _MOST_DEALS
+    method: Any = PermutationMethod(n_resamples=_MOST_DEALS) if exact else "asymptotic"
+    return float(mannwhitneyu(a, b, alternative="less", method=method).pvalue)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of an attempt: `record` (none stood before), `beats` (the one before), `no record`; and why."""
+
+    attempt: Attempt
+    kind: str
+    why: str
+
+
+def verdicts(attempts: Iterable[Attempt]) -> list[Verdict]:
+    """Every attempt judged in the order of its date against the record that stood then."""
+    standing: dict[tuple[str, str, str, float], Attempt] = {}
+    found = []
+    for attempt in sorted(attempts, key=lambda one: (one.date, one.file)):
+        holder = standing.get(attempt.key)
+        if not attempt.counts:
+            few = len(attempt.seconds) < FEWEST_SEEDS
+            kind, why = "no record", f"fewer than {FEWEST_SEEDS} seeds" if few else "half of the seeds never passed"
+        elif holder is None:
+            kind, why = "record", "the first"
+        else:
+            p = p_faster(attempt.seconds, holder.seconds)
+            kind = "beats" if p < LEVEL and attempt.median_s < holder.median_s else "no record"
+            why = f"p = {p:.2g} against {holder.median_s:.3g} s"
+        if kind != "no record":
+            standing[attempt.key] = attempt
+        found.append(Verdict(attempt, kind, why))
+    return found
+
+
+def records(attempts: Iterable[Attempt]) -> list[Attempt]:
+    """The records that stand, by key."""
+    judged = verdicts(attempts)
+    return sorted({v.attempt.key: v.attempt for v in judged if v.kind != "no record"}.values(), key=lambda a: a.key)
+
+
+def attempts_in(result: dict[str, Any], file: str) -> list[Attempt]:
+    """The attempts of one result file, one per target."""
+    recipe = result["recipe"]
+    place = result["environment"]
+    return [
+        Attempt(
+            (place["device"], recipe["tunnel"]["name"], recipe["model"], float(target)),
+            " ".join([result["name"], *result["changes"]]),
+            tuple(seed["passed"].get(f"{target:g}", {}).get("seconds", math.inf) for seed in result["seeds"]),
+            statistics.median(seed["setup_s"] for seed in result["seeds"]),
+            result["date"],
+            place["commit"] or "",
+            file,
+        )
+        for target in result["targets_bits"]
+    ]
