@@ -71,8 +71,8 @@ def test_only_what_lies_beyond_the_window_counts():
     full = near + fresh @ rng.standard_normal((3, D))
     rounds = folds(N)
     assert pure.ratio(errors(belief, pure.decode(near, belief[None], rounds)[0])) > 0.7  # looks like a belief code …
-    assert pure.ratio(pure.beyond(near, belief, window, rounds, [])[0]) < 0.05  # … but holds the window only
-    pairs = pure.beyond(full, belief, window, rounds, [rng.permutation(N) for _ in range(5)])
+    assert pure.ratio(pure.Beyond(belief, window, rounds, [])(near)[0]) < 0.05  # … but holds the window only
+    pairs = pure.Beyond(belief, window, rounds, [rng.permutation(N) for _ in range(5)])(full)
     assert pure.ratio(pairs[0]) > 0.95 and max(pure.ratio(pair) for pair in pairs[1:]) < 0.1
 
 

@@ -76,7 +76,7 @@ def decoding_beyond(rng):
     belief = window + rng.standard_normal((24, 3, 2))
     x = np.concatenate([window + 0.1 * rng.standard_normal((24, 3, 2)), rng.standard_normal((24, 3, 2))], -1)
     orders = [rng.permutation(24) for _ in range(B)]
-    scores = [beliefs.ratio(pair) for pair in beliefs.beyond(x, belief, window, folds(24), orders)]
+    scores = [beliefs.ratio(pair) for pair in beliefs.Beyond(belief, window, folds(24), orders)(x)]
     return scores[0], scores[1:], "above"
 
 

@@ -53,3 +53,14 @@ def test_a_question_without_answer_has_no_p_value_and_goes_into_json():
     assert found.p_value is None and found.effect is None and found.strongest_null is None
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert plain["value"] is None and plain["note"] == "not identifiable"
+
+
+def test_a_record_comes_back_from_json():
+    arrays = {"curve": np.arange(3.0)}
+    found = record(2.0, {"a": np.array([0.0, 1.0, math.inf])}, "both", unit="bits", where={"layer": 1}, searched=4)
+    plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert plain["nulls"]["a"] == [0.0, 1.0, "inf"]
+    again = Measurement.from_dict(plain, arrays)
+    assert again.to_dict() == found.to_dict() and again.arrays is arrays
+    unknown = record(math.nan, {}, note="not identifiable")
+    assert math.isnan(Measurement.from_dict(unknown.to_dict()).value)

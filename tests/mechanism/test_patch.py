@@ -13,7 +13,7 @@ from windtunnel.errors import InputError
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.mechanism import Bench, Pair, donors, swap, swap_changes
 from windtunnel.mechanism.bases import bases, span
-from windtunnel.mechanism.chance import subspace
+from windtunnel.mechanism.chance import DRAWS, subspace
 from windtunnel.mechanism.dose import dose, steadiness
 from windtunnel.mechanism.patch import patch
 from windtunnel.mechanism.swap import fitted, measure_removal, measure_swap
@@ -135,17 +135,17 @@ def test_donors_that_agree_are_refused():
 
 
 def test_a_random_subspace_is_seldom_claimed():
-    """Its swap against those of 9 others: p ≤ 0.1 in a tenth of 200 draws, within the binomial bound."""
+    """Its swap against those of 19 others, counted: p ≤ 0.05 in 5% of 200 draws, within the binomial bound."""
     tunnel, draws, claimed = HMM(states=3, symbols=2, length=2), 200, 0
     episodes, model = tunnel.sample(6), planted(InSubspace, tunnel, width=12)
     given = donors(tunnel, episodes)
     pair = Pair.of(model, tunnel, episodes, given.episodes, given.readouts)
     for seed in range(draws):
-        moved = [pair.moved(swap_changes(pair, STREAM, subspace(12, 2, seed, d))) for d in range(10)]
+        moved = pair.moved_each([swap_changes(pair, STREAM, subspace(12, 2, seed, d)) for d in range(1 + DRAWS)])
         null = {"random": np.array(moved[1:])}
         p_value = Measurement("swap", moved[0], moved[0], moved[0], "sequences", nulls=null).p_value
-        claimed += p_value is not None and p_value <= 0.1
-    assert binom.ppf(0.001, draws, 0.1) <= claimed <= binom.ppf(0.999, draws, 0.1)
+        claimed += p_value is not None and p_value <= 0.05
+    assert binom.ppf(0.0005, draws, 0.05) <= claimed <= binom.ppf(0.9995, draws, 0.05)
 
 
 def test_the_instrument_tells_the_carrier_from_the_rest():

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.cli import show
@@ -93,6 +95,21 @@ class Bars:
             return ""
         seconds = round((self.steps - step) * (time.monotonic() - begun) / (step - first))
         return f"{seconds // 60}:{seconds % 60:02d} left"
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str, int, int], None]]:
+    """A function to call before each stage of a job with its name, how many are done and how many there are."""
+    if not sys.stderr.isatty():
+        yield lambda name, done, total: print(f"{done + 1}/{total}  {name}", file=sys.stderr, flush=True)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(24), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("")
+        yield lambda name, done, total: bars.update(task, description=name, completed=done, total=total)
 
 
 class Several:

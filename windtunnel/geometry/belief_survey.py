@@ -9,7 +9,7 @@ from torch import nn
 
 from windtunnel.geometry import beliefs as pure
 from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
-from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.measurement import COUNTED, Measurement, Missing
 from windtunnel.geometry.records import profile
 from windtunnel.geometry.ridge import Fold, errors, folds
 from windtunnel.geometry.simplex import polygon
@@ -17,7 +17,7 @@ from windtunnel.geometry.stats import resampled_mean, resampled_ratio, resamplin
 from windtunnel.geometry.task import exact_belief, next_token, window_belief
 from windtunnel.tunnels import Episodes, Tunnel
 
-DRAWS = 39
+DRAWS = COUNTED
 RANKS = (1, 2, 4, 8, 16, 32)
 PICTURED = 2000  # points of a simplex picture
 
@@ -115,10 +115,9 @@ def _beyond(tunnel, episodes, belief, own, twins, rounds, layers) -> list[Measur
     found: list[Measurement | Missing] = []
     for name, control in controls.items():
         nuisance = np.concatenate([control, position], -1)
-        pairs = [pure.beyond(x, belief, nuisance, rounds, orders) for x in own.values()]
-        untrained = [
-            [pure.ratio(pure.beyond(x, belief, nuisance, rounds, [])[0]) for x in twin.values()] for twin in twins
-        ]
+        ask = pure.Beyond(belief, nuisance, rounds, orders)
+        pairs = [ask(x) for x in own.values()]
+        untrained = [[pure.ratio(ask(x, controls=False)[0]) for x in twin.values()] for twin in twins]
         error, total = (np.stack([layer[0][i] for layer in pairs], axis=1) for i in (0, 1))
         shuffled = np.array([[pure.ratio(draw) for draw in layer[1:]] for layer in pairs]).T
         found += profile(

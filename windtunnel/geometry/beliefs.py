@@ -77,28 +77,38 @@ def keeping(target: np.ndarray, nuisance: np.ndarray, orders: list[np.ndarray]) 
     return np.stack([target, *(target - rest + rest[order] for order in orders)])
 
 
-def beyond(x: np.ndarray, target: np.ndarray, nuisance: np.ndarray, rounds: list[Fold], orders: list[np.ndarray]):
-    """What x tells of the target beyond the nuisance: (error, total) per sequence, for the data and for each order.
+class Beyond:
+    """What activations tell of a target beyond a nuisance.
 
-    x (n, K, D), target (n, K, C), nuisance (n, K, q); an order (n,) of the episodes makes a shuffled control.
+    target (n, K, C), nuisance (n, K, q); an order (n,) of the episodes makes a shuffled control.  The targets are freed
+    once, for all the activations that will be asked about.
     """
-    targets = keeping(target, nuisance, orders)
-    pairs = [(np.zeros(len(x)), np.zeros(len(x))) for _ in targets]
-    for fold in rounds:
-        solver, z = Solver(_rows(nuisance[fold.train])), _rows(nuisance)
-        xs, ys = (freed(solver, y, nuisance, z, fold) for y in (x[None], targets))
-        flat = [_stacked(ys[:, part]) for part in (fold.train, fold.validation)]
-        train, validation, test = (_rows(xs[0, part]) for part in fold)
-        found = Solver(train).predict(flat[0], validation, flat[1], test).reshape(ys[:, fold.test].shape)
-        for pair, y, prediction in zip(pairs, ys[:, fold.test], found):
-            pair[0][fold.test], pair[1][fold.test] = errors(y, prediction)
-    return pairs
+
+    def __init__(self, target: np.ndarray, nuisance: np.ndarray, rounds: list[Fold], orders: list[np.ndarray]) -> None:
+        self.nuisance, self.rounds = nuisance, rounds
+        self.solvers = [Solver(_rows(nuisance[fold.train])) for fold in rounds]
+        targets = keeping(target, nuisance, orders)
+        self.freed = [freed(solver, targets, nuisance, fold) for solver, fold in zip(self.solvers, rounds)]
+
+    def __call__(self, x: np.ndarray, *, controls: bool = True) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(error, total) per sequence from x (n, K, D), for the data and, with `controls`, for each order."""
+        number = len(self.freed[0]) if controls else 1
+        pairs = [(np.zeros(len(x)), np.zeros(len(x))) for _ in range(number)]
+        for fold, solver, ys in zip(self.rounds, self.solvers, self.freed):
+            ys, rest = ys[:number], freed(solver, x[None], self.nuisance, fold)[0]
+            train, validation, test = (_rows(rest[part]) for part in fold)
+            flat = [_stacked(ys[:, part]) for part in (fold.train, fold.validation)]
+            found = Solver(train).predict(flat[0], validation, flat[1], test).reshape(ys[:, fold.test].shape)
+            for pair, y, prediction in zip(pairs, ys[:, fold.test], found):
+                pair[0][fold.test], pair[1][fold.test] = errors(y, prediction)
+        return pairs
 
 
-def freed(solver: Solver, y: np.ndarray, nuisance: np.ndarray, rows: np.ndarray, fold: Fold) -> np.ndarray:
+def freed(solver: Solver, y: np.ndarray, nuisance: np.ndarray, fold: Fold) -> np.ndarray:
     """y (G, n, K, M) less what the nuisance explains, by a fit on the training sequences of the fold only."""
     chosen = [_stacked(y[:, part]) for part in (fold.train, fold.validation)]
-    return y - solver.predict(chosen[0], _rows(nuisance[fold.validation]), chosen[1], rows).reshape(y.shape)
+    found = solver.predict(chosen[0], _rows(nuisance[fold.validation]), chosen[1], _rows(nuisance))
+    return y - found.reshape(y.shape)
 
 
 def _rows(x: np.ndarray) -> np.ndarray:

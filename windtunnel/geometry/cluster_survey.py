@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import nn
 
-from windtunnel.geometry.beliefs import beyond, ratio
+from windtunnel.geometry.beliefs import Beyond, ratio
 from windtunnel.geometry.clusters import Clustering, adjusted_rand, cluster
 from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
 from windtunnel.geometry.measurement import Measurement, Missing
@@ -84,9 +84,9 @@ def _within(x: np.ndarray, belief: np.ndarray, twins: list[np.ndarray], states: 
         labels = cluster(y.reshape(-1, y.shape[-1]), states).labels
         return dummies(labels).reshape(*y.shape[:2], -1)
 
-    pairs = beyond(x, belief, nuisance(x), rounds, orders)
+    pairs = Beyond(belief, nuisance(x), rounds, orders)(x)
     error, total = pairs[0]
-    untrained = [ratio(beyond(twin, belief, nuisance(twin), rounds, [])[0]) for twin in twins]
+    untrained = [ratio(Beyond(belief, nuisance(twin), rounds, [])(twin)[0]) for twin in twins]
     replicates = 1.0 - resampled_ratio(error, total, resampling_weights(len(x)))
     nulls = {"untrained": np.array(untrained), "shuffled episodes": np.array([ratio(pair) for pair in pairs[1:]])}
     return scalar("belief within clusters, R²", ratio(pairs[0]), replicates, nulls, where=where)

@@ -121,10 +121,22 @@ class Measurement:
             "note": self.note,
         }
 
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Measurement:
+        """The measurement that `to_dict` described; what can be computed from the rest is computed anew."""
+        fields: dict[str, Any] = {name: _number(plain[name]) for name in ("value", "low", "high")}
+        fields |= {name: plain[name] for name in ("name", "where", "over", "unit", "side", "searched", "note")}
+        nulls = {name: np.array([_number(v) for v in sample]) for name, sample in plain["nulls"].items()}
+        return cls(**fields, nulls=nulls, arrays=arrays or {})
 
-def _plain(value: float) -> float | None:
-    """A float that JSON can hold; NaN and the infinities become None."""
-    return float(value) if math.isfinite(value) else None
+
+def _plain(value: float) -> float | str | None:
+    """What JSON can hold: NaN becomes None, infinity the string "inf"."""
+    return None if math.isnan(value) else float(value) if math.isfinite(value) else str(float(value))
+
+
+def _number(plain: float | str | None) -> float:
+    return math.nan if plain is None else float(plain)
 
 
 @dataclass(frozen=True)

@@ -77,11 +77,11 @@ def survey(
                 continue
             if progress is not None:
                 progress(name if of_seed is None else f"{name}, seed {of_seed}")
-            found += _marked(_guarded(name, INSTRUMENTS[name], network, tunnel, episodes, twins), of_seed)
+            found += _marked(guarded(name, INSTRUMENTS[name], network, tunnel, episodes, twins), of_seed)
         network.train(was_training)
     if LADDER in wanted:
         if isinstance(subject, Run):
-            found += _guarded(LADDER, dynamics, subject, episodes, progress)
+            found += guarded(LADDER, dynamics, subject, episodes, progress)
         else:
             found.append(Missing(LADDER, "needs a run with its checkpoints, not a single network"))
     return _told_once(found)
@@ -97,16 +97,17 @@ def _selected(only: Iterable[str] | None) -> tuple[list[str], list[Measurement |
     return [name for name in known if name in asked], list(missing)
 
 
-def _guarded(name: str, instrument: Callable, *arguments) -> list[Measurement | Missing]:
-    """Whatever goes wrong inside an instrument becomes one line."""
+def guarded(name: str, instrument: Callable, *arguments) -> list[Measurement | Missing]:
+    """What an instrument says; whatever goes wrong inside it becomes one line."""
     try:
         return list(instrument(*arguments))
     except torch.cuda.OutOfMemoryError:
         return [Missing(name, "ran out of GPU memory: ask for fewer episodes")]
+    except InputError as error:  # a refusal, in words meant for the user
+        return [Missing(name, str(error))]
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
-        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-        return [Missing(name, f"failed: {kind}{first_line}")]
+        return [Missing(name, f"failed: {type(error).__name__}: {first_line}")]
 
 
 def _marked(records: list[Measurement | Missing], seed: int | None) -> list[Measurement | Missing]:

@@ -70,16 +70,18 @@ def _shape(x: np.ndarray) -> tuple[float, float, np.ndarray]:
 def _order(names, own, twins, picks, episodes: Episodes, layers: list, where: dict) -> list[Measurement]:
     """By entropy, or by position?"""
     entropy = episodes.entropy_bits.double().cpu().numpy()
-    if why := pure.why_unidentifiable(entropy):
-        titles = ("entropy after position", "position after entropy")
-        return [unanswerable(f"{title}, {part}", why, where) for title in titles for part in ("PC1", "all")]
     rng, count = np.random.default_rng(1), len(entropy)
     questions = {
+        "entropy, position ignored": (pure.entropy_alone, lambda: rng.permutation(count)),
         "entropy after position": (pure.entropy_after_position, lambda: rng.permutation(count)),
         "position after entropy": (pure.position_after_entropy, lambda: pure.like_entropy(entropy, rng)),
     }
     reduce: dict[str, Callable] = {"PC1": pure.first_component, "all": lambda x: x}
     found = []
+    if why := pure.why_unidentifiable(entropy):
+        alone, *others = questions
+        questions = {alone: questions[alone]} if np.ptp(entropy) > 1e-9 else {}
+        found += [unanswerable(f"{title}, {part}", why, where) for title in others for part in reduce]
     for title, (ask, draw) in questions.items():
         real, *shuffles = ask(entropy, [draw() for _ in range(DRAWS)])
         resampled = [ask(entropy[pick])[0] for pick in picks]

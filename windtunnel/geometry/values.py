@@ -3,13 +3,14 @@
 Over the rows x (N, D), one per episode and readout:
 
     PC1 share, participation ratio     of the spectrum of their covariance
+    entropy, position ignored          R² of x on the exact entropy, as published: position may do all the work
     entropy after position             partial R² of x on the exact entropy once position dummies are regressed out
     position after entropy             the reverse
 both for all of x and for its first principal component.  Entropy enters as itself and as dummies of its quantile bins,
 so that it may act in any smooth way, as position does.
 
-Where entropy is a function of position (bijection without replacement) no data can tell the two apart: the answer is
-"not identifiable", never a number.
+Where entropy is a function of position (bijection without replacement) no data can tell the two apart: the answer to
+the last two is "not identifiable", never a number.
 
 Nulls: untrained twins; labels shuffled (the entropies of another episode at the same positions; positions exchanged
 among rows of like entropy); the stream before the first block.
@@ -76,6 +77,14 @@ class Partial:
 
     def __call__(self, y: np.ndarray) -> float:
         return self.share(self.left(y))
+
+
+def entropy_alone(entropy: np.ndarray, orders: Sequence[np.ndarray] = ()) -> list[Partial]:
+    """For rows (n · K) and entropy (n, K) in bits: the published question, then once per order of the episodes."""
+    nothing = np.empty((entropy.size, 0))
+    shared = basis(nothing)
+    rows = [entropy, *(entropy[order] for order in orders)]
+    return [Partial(entropy_columns(shown.ravel()), nothing, shared) for shown in rows]
 
 
 def entropy_after_position(entropy: np.ndarray, orders: Sequence[np.ndarray] = ()) -> list[Partial]:

@@ -25,11 +25,11 @@ from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits, total_variation
 from windtunnel.fidelity.predictor import Predictor
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablate import UNTRAINED
-from windtunnel.mechanism.chance import derangement
+from windtunnel.mechanism.chance import DRAWS, derangement
 from windtunnel.mechanism.estimate import measured, resampled_means
+from windtunnel.mechanism.losses import UNTRAINED
 from windtunnel.mechanism.score import predictions
-from windtunnel.mechanism.worlds import exchange, flip, shifted
+from windtunnel.mechanism.worlds import exchange, flip, middle, shifted
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
@@ -102,7 +102,7 @@ def evidence_flip(
         size = np.sqrt(products.mean(0)[1:] / max(1e-300, float(chosen.double().mean(0).sum())))
         for name, statistic in (("slope", slope), ("correlation", correlation)):
             nulls = {ANOTHER: shuffled, UNTRAINED: blank}
-            values = {key: np.array([float(statistic(one)) for one in runs]) for key, runs in nulls.items() if runs}
+            values = {key: [float(statistic(one)) for one in runs] for key, runs in nulls.items()}
             fields: dict[str, Any] = {"where": where, "nulls": values, "arrays": {"rms_shift_exact_model": size}}
             results.append(measured(f"evidence flip, {name}", [products], statistic, **fields))
     return results
@@ -115,10 +115,10 @@ def exchangeability(
     untrained: Sequence[Predictor],
     *,
     step: int | None = None,
-    shuffles: int = 19,
+    shuffles: int = DRAWS,
 ) -> list[Measurement | Missing]:
     """How much a change that must not matter moves the prediction."""
-    step = tunnel.readouts // 2 if step is None else step
+    step = middle(tunnel, step)
     edited = exchange(tunnel, episodes, step)
     chosen = edited.lag >= 0
 
@@ -128,17 +128,19 @@ def exchangeability(
         if edited.rename is not None:
             after = after.gather(2, edited.rename[:, None, :].expand_as(after))
         partners = [derangement(len(before), 6, draw).to(before.device) for draw in range(shuffles)]
-        unrelated = [_mean_over(total_variation(before.exp(), before[p]), chosen) for p in partners]
+        # the exchanged worlds of other episodes, so that value and null are drawn from the same predictions
+        unrelated = [_mean_over(total_variation(before.exp(), after[p]), chosen) for p in partners]
         return _mean_over(total_variation(before.exp(), after), chosen), unrelated
 
     change, unrelated = moved(model)
     scale = np.mean(unrelated, 0)
     if not scale.mean() > 0:
         return [Missing("exchangeability", "the prediction is the same for every episode")]
-    nulls = {"unrelated episodes": np.array([one.mean() for one in unrelated]) / scale.mean()}
     blank = [moved(predictor) for predictor in untrained]
-    if blank:
-        nulls[UNTRAINED] = np.array([one.mean() / max(1e-300, np.mean(other)) for one, other in blank])
+    nulls = {
+        "unrelated episodes": [one.mean() / scale.mean() for one in unrelated],
+        UNTRAINED: [one.mean() / max(1e-300, np.mean(other)) for one, other in blank],
+    }
     fields = {"where": {"step": step}, "nulls": nulls, "side": "below", "arrays": {"tv": change, "unrelated": scale}}
     return [measured("change under exchange, relative", [change, scale], lambda a, b: a / b, **fields)]
 
@@ -176,9 +178,7 @@ def shifted_prior(
         except InputError as error:
             results.append(Missing(f"shifted prior, {name}", str(error)))
             continue
-        nulls = {"home against home": again[0] - again[1]}
-        if blank:
-            nulls[UNTRAINED] = np.array(blank)
+        nulls = {"home against home": again[0] - again[1], UNTRAINED: blank}
         arrays = {"home": home, "there": there}
         fields = {"where": {"world": name}, "unit": "bits", "nulls": nulls, "side": "both", "arrays": arrays}
         results.append(measured("KL added by a shifted prior", [there, home], lambda a, b: a - b, **fields))

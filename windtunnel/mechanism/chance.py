@@ -5,10 +5,16 @@ Everything is drawn on the CPU from its own generator, so a null is the same on 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
 from windtunnel.errors import require
+from windtunnel.geometry.measurement import COUNTED
+
+DRAWS = COUNTED
+"""Draws of every null: the fewest whose counted p-value can reach 0.05."""
 
 
 def generator(*seed: int) -> torch.Generator:
@@ -28,6 +34,7 @@ def derangement(count: int, *seed: int) -> Tensor:
     return partner
 
 
+@lru_cache(maxsize=64)  # the same few draws serve every place of a network; nobody writes to them
 def rotation(width: int, *seed: int) -> Tensor:
     """(D, D) float64, orthogonal, uniform over all rotations and reflections."""
     q, r = torch.linalg.qr(torch.randn(width, width, generator=generator(*seed), dtype=torch.float64))

@@ -18,9 +18,10 @@ import numpy as np
 from torch import Tensor, nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablate import UNTRAINED
+from windtunnel.mechanism.chance import DRAWS
 from windtunnel.mechanism.estimate import measured, per_sequence
-from windtunnel.mechanism.patch import DRAWS, MISMATCHED, Pair, Setting, patch_changes
+from windtunnel.mechanism.losses import UNTRAINED
+from windtunnel.mechanism.patch import MISMATCHED, NO_STREAM, Pair, Setting, patch_changes
 from windtunnel.mechanism.place import Place
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
@@ -39,25 +40,30 @@ def dose_response(
 ) -> Measurement:
     """Does the prediction move further the further the tensor is moved?  arrays: `dose`, `moved`."""
 
-    def curve(one: Pair, **options) -> np.ndarray:
-        runs = [one.after(patch_changes(one, places, dose=dose, **options))[:, chosen] for dose in DOSES]
+    def curve(one: Pair) -> np.ndarray:
+        runs = [one.after(patch_changes(one, places, dose=dose))[:, chosen] for dose in DOSES]
         return np.stack([per_sequence(run) for run in runs], 1)
 
-    def null(one: Pair, **options) -> float:
-        after = curve(one, **options).mean(0)
-        return float(steadiness(after, per_sequence(one.before[:, chosen]).mean(0)))
+    def bent(one: Pair, runs: Sequence[Tensor]) -> float:
+        after = np.array([per_sequence(run[:, chosen]).mean() for run in runs])
+        return float(steadiness(after, per_sequence(one.before[:, chosen]).mean()))
 
-    after, before = curve(pair), per_sequence(pair.before[:, chosen])
+    def all_doses(one: Pair, **options) -> list[dict]:
+        return [patch_changes(one, places, dose=dose, **options) for dose in DOSES]
+
+    after, before, small = curve(pair), per_sequence(pair.before[:, chosen]), pair.small
+    wrong = small.after_each([changes for d in range(draws) for changes in all_doses(small, mismatch=d)])
     nulls = {
-        MISMATCHED: [null(pair.small, mismatch=d) for d in range(draws)],
-        UNTRAINED: [null(one) for one in blank],
+        MISMATCHED: [bent(small, wrong[i : i + len(DOSES)]) for i in range(0, len(wrong), len(DOSES))],
+        UNTRAINED: [bent(one, one.after_each(all_doses(one))) for one in blank],
     }
     return measured(
         "dose–response of the patch",
         [after, before],
         steadiness,
         where={"tensor": places[0].tensor, **where},
-        nulls={name: np.array(sample) for name, sample in nulls.items() if sample},
+        nulls=nulls,
+        few=len(small.recipient.episodes),
         arrays={"dose": np.array(DOSES), "moved": 1.0 - after.mean(0) / before.mean()},
     )
 
@@ -75,7 +81,7 @@ def dose(
     setting = Setting.of(model, tunnel, episodes, untrained, step)
     streams = setting.pair.recipient.anatomy.streams
     if not streams:
-        return [Missing("dose", "the network has no residual stream (no tensor blocks.i.residual)")]
+        return [Missing("dose", NO_STREAM)]
     place = Place(streams[len(streams) // 2], positions=(setting.position,))
     now = setting.ranges["at the step"]
     return [dose_response(setting.pair, setting.blank, [place], now, {"step": setting.step}, draws=draws)]

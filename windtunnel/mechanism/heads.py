@@ -19,33 +19,35 @@ import numpy as np
 from torch import nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablate import METHODS, UNTRAINED, bits_lost
-from windtunnel.mechanism.chance import rotation
+from windtunnel.mechanism.ablation import METHODS, ablation, bits_lost
+from windtunnel.mechanism.chance import DRAWS, rotation
 from windtunnel.mechanism.estimate import measured, per_sequence
+from windtunnel.mechanism.losses import UNTRAINED
 from windtunnel.mechanism.place import Place, width_of
 from windtunnel.mechanism.score import Bench, Benches
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 ROTATED = "rotated heads"
-ROTATIONS = 3
 
 
-def head_losses(bench: Bench, method: str, *, rotated: int | None = None) -> np.ndarray:
-    """(n, heads) bits lost per sequence to the ablation of each head, in the order of `anatomy.heads`.
+def head_losses(bench: Bench, method: str) -> np.ndarray:
+    """(n, heads) bits lost per sequence to the ablation of each head, in the order of `anatomy.heads`."""
+    places = [Place(f"blocks.{layer}.attention.head_out", head=head) for layer, head in bench.anatomy.heads]
+    return np.stack([per_sequence(bits_lost(bench, [place], method)) for place in places], 1)
 
-    rotated  a number: ablate the random subspaces of that rotation instead of the heads
-    """
+
+def rotated_losses(bench: Bench, method: str, rotations: int) -> np.ndarray:
+    """(rotations, heads) mean bits lost to the random subspaces of each rotation, ablated in the heads' place."""
     columns = []
     for layer, head in bench.anatomy.heads:
         name = f"blocks.{layer}.attention.head_out"
-        place = Place(name, head=head)
-        if rotated is not None:
-            shape = bench.anatomy.shapes[name]
-            turn = rotation(width_of(place, shape), rotated, layer)
-            place = Place(name, basis=turn[:, head * shape[-1] : (head + 1) * shape[-1]])
-        columns.append(per_sequence(bits_lost(bench, [place], method)))
-    return np.stack(columns, 1)
+        shape = bench.anatomy.shapes[name]
+        width, own = width_of(Place(name), shape), slice(head * shape[-1], (head + 1) * shape[-1])
+        places = [Place(name, basis=rotation(width, draw, layer)[:, own]) for draw in range(rotations)]
+        losses = bench.lost_each([ablation(bench, [place], method) for place in places])
+        columns.append([float(lost.mean()) for lost in losses])
+    return np.array(columns).T
 
 
 def largest(losses: np.ndarray) -> np.ndarray:
@@ -74,7 +76,7 @@ def heads(
     untrained: Sequence[nn.Module],
     *,
     methods: Sequence[str] = METHODS,
-    rotations: int = ROTATIONS,
+    rotations: int = DRAWS,
 ) -> list[Measurement | Missing]:
     """The loss of every head by every method, and how it is spread over the heads."""
     benches = Benches.of(model, tunnel, episodes, untrained)
@@ -84,28 +86,22 @@ def heads(
     results: list[Measurement | Missing] = []
     for method in methods:
         losses = head_losses(benches.main, method)
-        rotated = np.stack([head_losses(benches.small, method, rotated=r).mean(0) for r in range(rotations)])
-        blank = [head_losses(bench, method).mean(0) for bench in benches.untrained if bench.anatomy.heads]
-        layers = np.array([layer for layer, _ in names])
+        rotated = rotated_losses(benches.small, method, rotations)
+        blank = np.array([head_losses(bench, method).mean(0) for bench in benches.untrained if bench.anatomy.heads])
+        layers, few = np.array([layer for layer, _ in names]), len(benches.small.episodes)
         for index, (layer, head) in enumerate(names):
-            nulls = {ROTATED: rotated[:, layers == layer].ravel()}
-            if blank:
-                nulls[UNTRAINED] = np.concatenate(blank)
-            where = {"layer": layer, "head": head, "method": method}
-            results.append(
-                measured("bits lost to head ablation", [losses[:, index]], where=where, unit="bits", nulls=nulls)
-            )
+            fields = {"where": {"layer": layer, "head": head, "method": method}, "unit": "bits", "few": few}
+            fields["nulls"] = {ROTATED: rotated[:, layers == layer].ravel(), UNTRAINED: blank.ravel()}
+            results.append(measured("bits lost to head ablation", [losses[:, index]], **fields))
         for name, statistic, unit, side in (
             ("largest head", largest, "bits", "above"),
             ("share of the largest head", largest_share, "", "above"),
             ("effective number of heads", effective_number, "heads", "below"),
         ):
-            nulls = {ROTATED: statistic(rotated)}
-            if blank:
-                nulls[UNTRAINED] = np.array([statistic(one) for one in blank])
+            nulls = {ROTATED: statistic(rotated), UNTRAINED: statistic(blank) if len(blank) else []}
             top = names[int(losses.mean(0).argmax())]
             where = {"method": method, "layer": top[0], "head": top[1]}
             arrays = {"losses": losses.mean(0), "heads": np.array(names), "rotated": rotated}
-            fields = {"where": where, "unit": unit, "side": side, "nulls": nulls, "arrays": arrays}
+            fields = {"where": where, "unit": unit, "side": side, "nulls": nulls, "few": few, "arrays": arrays}
             results.append(measured(name, [losses], statistic, searched=len(names), **fields))
     return results

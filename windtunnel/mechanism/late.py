@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import nn
 
 from windtunnel.errors import InputError
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablate import DRAWS, TURNED, UNTRAINED, bits_lost
-from windtunnel.mechanism.estimate import measured, per_sequence
+from windtunnel.mechanism.chance import DRAWS
+from windtunnel.mechanism.estimate import per_sequence
+from windtunnel.mechanism.losses import Losses
 from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.score import Benches
 from windtunnel.tunnels.base import Tunnel
@@ -72,21 +72,12 @@ def _at(
     mixers = [(layer, name) for layer in range(anatomy.depth) if (name := anatomy.mixer(layer))][-top:]
     if not mixers:
         return [Missing("late attention off", "the network has no mixer (attention, mamba or lstm output)")]
-    places = [Place(name) for _, name in mixers]
-    lost = bits_lost(benches.main, places, "zero")
-    turned = [bits_lost(benches.small, places, "zero", turn=draw) for draw in range(draws)]
-    blank = [bits_lost(bench, places, "zero") for bench in benches.untrained]
+    losses, clean = Losses.of(benches, [Place(name) for _, name in mixers], "zero", draws=draws), benches.main.clean_kl
+    arrays = {"clean": clean.mean(0).cpu().numpy(), "off": (clean + losses.own).mean(0).cpu().numpy()}
     ranges = {"all": slice(None)} | ({"beyond home length": slice(short, None)} if length > short else {})
     results: list[Measurement | Missing] = []
     for named, chosen in ranges.items():
-        nulls = {TURNED: _means(turned, chosen), UNTRAINED: _means(blank, chosen)}
         where = {"layers": [layer for layer, _ in mixers], "length": length, "positions": named, "method": "zero"}
-        clean = benches.main.clean_kl.mean(0)
-        arrays = {"clean": clean.cpu().numpy(), "off": (clean + lost.mean(0)).cpu().numpy()}
-        fields = {"where": where, "unit": "bits", "arrays": arrays, "nulls": {k: v for k, v in nulls.items() if len(v)}}
-        results.append(measured("bits lost with late attention off", [per_sequence(lost[:, chosen])], **fields))
+        title, read = "bits lost with late attention off", lambda lost, at=chosen: per_sequence(lost[:, at])
+        results.append(losses.measured(title, read, where=where, arrays=arrays))
     return results
-
-
-def _means(losses: list[torch.Tensor], chosen: slice):
-    return torch.stack([loss[:, chosen].mean() for loss in losses]).cpu().numpy() if losses else []

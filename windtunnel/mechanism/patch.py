@@ -10,8 +10,8 @@ bits lost against the recipient's own belief, and the ceiling, what the network 
 At one readout the stream is patched layer by layer; in a recurrent network also its whole state.  Where the donor's
 world goes on with the recipient's evidence (HMM), later readouts tell whether the patched tensor is what is carried on.
 
-Nulls: a mismatched donor (another episode altogether), a change of equal size in a random direction, an untrained
-network.  Going only a part of the way is `dose`.
+Nulls: a mismatched donor (another recipient's: another episode altogether), a change of equal size in a random
+direction, an untrained network.  Going only a part of the way is `dose`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from torch import Tensor, nn
 from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablate import TURNED, UNTRAINED
 from windtunnel.mechanism.anatomy import Anatomy
-from windtunnel.mechanism.chance import derangement, rotation
+from windtunnel.mechanism.chance import DRAWS, derangement, rotation
 from windtunnel.mechanism.donors import donors
 from windtunnel.mechanism.estimate import measured, per_sequence
+from windtunnel.mechanism.losses import TURNED, UNTRAINED
 from windtunnel.mechanism.place import Change, Place, stored, substitute, width_of
 from windtunnel.mechanism.score import NULL_EPISODES, Bench
+from windtunnel.mechanism.worlds import middle
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 MISMATCHED = "mismatched donor"
-DRAWS = 3
+NO_STREAM = "the network has no residual stream (no tensor blocks.i.residual)"
 
 
 @dataclass
@@ -71,10 +72,25 @@ class Pair:
         """KL(donor's belief ‖ patched prediction), bits."""
         return kl_bits(self.donor.belief, self.recipient.run(changes))
 
-    def moved(self, changes: dict[str, Change], readouts: Tensor | None = None) -> float:
-        """The fraction of the way to the donor."""
+    def after_each(self, several: Sequence[dict[str, Change]]) -> Sequence[Float64[Tensor, "n K"]]:
+        """`after` for several sets of changes at once, for nulls."""
+        if not several:
+            return []
+        found = self.recipient.run_each(several)
+        return kl_bits(self.donor.belief.expand_as(found), found).unbind(0)
+
+    def fraction(self, after: Float64[Tensor, "n K"], readouts: Tensor | None = None) -> float:
+        """The fraction of the way to the donor, from `after`."""
         chosen = self.readouts if readouts is None else readouts
-        return float(1.0 - self.after(changes)[:, chosen].mean() / self.before[:, chosen].mean())
+        return float(1.0 - after[:, chosen].mean() / self.before[:, chosen].mean())
+
+    def moved(self, changes: dict[str, Change]) -> float:
+        """The fraction of the way to the donor."""
+        return self.fraction(self.after(changes))
+
+    def moved_each(self, several: Sequence[dict[str, Change]]) -> list[float]:
+        """The same for several sets of changes at once, for nulls."""
+        return [self.fraction(after) for after in self.after_each(several)]
 
 
 def patch_changes(
@@ -85,18 +101,18 @@ def patch_changes(
     turn: int | None = None,
     mismatch: int | None = None,
 ) -> dict[str, Change]:
-    """Put the donors' tensors there.  Controls: `turn` the change at random, or take another episode's (`mismatch`)."""
+    """Put the donors' tensors there.  Controls: `turn` the change at random, or take the donor of another recipient
+    (`mismatch`): the same tensors, given to the wrong ones."""
     changes: dict[str, Change] = {}
-    bench = pair.donor if mismatch is None else pair.recipient
+    bench = pair.donor
     bench.record(place.tensor for place in places)
     for index, place in enumerate(places):
         tensor = bench.recorded(place.tensor)
-        if mismatch is not None:
-            tensor = tensor[derangement(len(tensor), 1, mismatch).to(tensor.device)]
+        order = None if mismatch is None else derangement(len(tensor), 1, mismatch)
         matrix = None
         if turn is not None:
             matrix = rotation(width_of(place, bench.anatomy.shapes[place.tensor]), 2, turn, index)
-        changes[place.tensor] = substitute(place, stored(tensor), dose=dose, turn=matrix)
+        changes[place.tensor] = substitute(place, stored(tensor, order), dose=dose, turn=matrix)
     return changes
 
 
@@ -128,7 +144,7 @@ class Setting:
         cls, model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module], step: int | None
     ) -> Setting:
         """Matched donors at readout `step`, by default the middle one."""
-        step = tunnel.readouts // 2 if step is None else step
+        step = middle(tunnel, step)
         given, few = donors(tunnel, episodes, step), slice(0, NULL_EPISODES)
         pair = Pair.of(model, tunnel, episodes, given.episodes, given.readouts)
         blank = [Pair.of(net, tunnel, episodes[few], given.episodes[few], given.readouts) for net in untrained]
@@ -156,7 +172,7 @@ def patch(
     setting = Setting.of(model, tunnel, episodes, untrained, step)
     found = carriers(setting.pair.recipient.anatomy, setting.position)
     if not found:
-        return [Missing("patch", "the network has no residual stream (no tensor blocks.i.residual) and no state")]
+        return [Missing("patch", f"{NO_STREAM} and no state")]
     results: list[Measurement | Missing] = []
     for name, places in found.items():
         where = {"tensor": name, "step": setting.step}
@@ -172,24 +188,22 @@ def _measure(
     after, before = kl_bits(pair.donor.belief, patched), pair.before
     own = kl_bits(pair.recipient.belief, patched) - pair.recipient.clean_kl
     nulls = {
-        MISMATCHED: [(small, small.after(patch_changes(small, places, mismatch=draw))) for draw in range(draws)],
-        TURNED: [(small, small.after(patch_changes(small, places, turn=draw))) for draw in range(draws)],
-        UNTRAINED: [(one, one.after(patch_changes(one, places))) for one in blank],
+        MISMATCHED: small.after_each([patch_changes(small, places, mismatch=draw) for draw in range(draws)]),
+        TURNED: small.after_each([patch_changes(small, places, turn=draw) for draw in range(draws)]),
     }
+    fresh = [one.after(patch_changes(one, places)) for one in blank]
     results = []
     for when, chosen in ranges.items():
-        values = {
-            name: np.array([float(1.0 - x[:, chosen].mean() / one.before[:, chosen].mean()) for one, x in runs])
-            for name, runs in nulls.items()
-        }
-        ceiling = 1.0 - pair.donor.clean_kl[:, chosen].mean() / before[:, chosen].mean()
+        values = {name: [small.fraction(x, chosen) for x in draws] for name, draws in nulls.items()}
+        values[UNTRAINED] = [one.fraction(x, chosen) for one, x in zip(blank, fresh)]
+        ceiling = pair.fraction(pair.donor.clean_kl, chosen)
         arrays = {
             "per_position": (1.0 - after.mean(0) / before.mean(0).clamp_min(1e-12)).cpu().numpy(),
             "own_bits_lost": own.mean(0).cpu().numpy(),
-            "ceiling": np.array([float(ceiling)]),
+            "ceiling": np.array([ceiling]),
         }
         parts = [per_sequence(after[:, chosen]), per_sequence(before[:, chosen])]
-        fields = {"where": {**where, "readouts": when}, "arrays": arrays}
-        fields["nulls"] = {name: sample for name, sample in values.items() if len(sample)}
+        few = len(small.recipient.episodes)
+        fields = {"where": {**where, "readouts": when}, "arrays": arrays, "nulls": values, "few": few}
         results.append(measured("moved to the donor", parts, fraction, **fields))
     return results

@@ -93,12 +93,17 @@ def zero(value: Tensor, step: int | None, rows: slice) -> Tensor:
     return torch.zeros_like(value)
 
 
-def stored(tensor: Float[Tensor, "n ..."]) -> Source:
-    """A recorded tensor (n, …) as a source; (1, …) serves all episodes alike."""
+def stored(tensor: Float[Tensor, "n ..."], order: Tensor | None = None) -> Source:
+    """A recorded tensor (n, …) as a source; (1, …) serves all episodes alike.  order (n,): whose each episode gets.
+
+    The tensor is reordered only where it is used: states of all steps are large, and draws of a null are many.
+    """
+    order = None if order is None else order.to(tensor.device)
 
     def source(value: Tensor, step: int | None, rows: slice) -> Tensor:
-        picked = tensor if len(tensor) == 1 else tensor[rows]
-        picked = picked if step is None else picked[:, step]
+        picked = tensor if step is None else tensor[:, step]
+        if len(tensor) > 1:
+            picked = picked[rows] if order is None else picked[order[rows]]
         return picked.to(value.device, value.dtype).expand_as(value)
 
     return source
@@ -112,6 +117,8 @@ def substitute(place: Place, source: Source, *, dose: float = 1.0, turn: Float[T
           every position but an arbitrary direction (a null)
     """
 
+    known: dict[tuple, Tensor] = {}  # the matrix where the network lives: a recurrent tensor asks at every step
+
     def change(value: Tensor, step: int | None, rows: slice) -> Tensor:
         if not place.reaches(step):
             return value
@@ -120,7 +127,8 @@ def substitute(place: Place, source: Source, *, dose: float = 1.0, turn: Float[T
             new = value + dose * (new - value)
         result = place.put(value, new, step)
         if turn is not None:
-            matrix = turn.to(value.device, value.dtype)
+            kind = (value.device, value.dtype)
+            matrix = known[kind] = known[kind] if kind in known else turn.to(*kind)
             result = value + place.on_width(result - value, lambda delta: delta @ matrix, step)
         return result
 

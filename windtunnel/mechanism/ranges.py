@@ -15,10 +15,11 @@ import numpy as np
 from torch import nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablate import DRAWS, TURNED, UNTRAINED, bits_lost
-from windtunnel.mechanism.estimate import measured, per_sequence
+from windtunnel.mechanism.chance import DRAWS
+from windtunnel.mechanism.estimate import per_sequence
+from windtunnel.mechanism.losses import Losses
 from windtunnel.mechanism.place import Place
-from windtunnel.mechanism.score import Bench, Benches
+from windtunnel.mechanism.score import Benches
 from windtunnel.tunnels import HMM, Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
@@ -57,17 +58,9 @@ def position_ranges(
         if not later.any():
             continue
         places = [Place(streams[0], positions=tuple(positions))]
-
-        def loss(bench: Bench, method: str, places=places, later=later, **options) -> np.ndarray:
-            return per_sequence(bits_lost(bench, places, method, **options)[:, later])
-
         for method in methods:
-            nulls = {
-                TURNED: [loss(benches.small, method, turn=draw).mean() for draw in range(draws)],
-                UNTRAINED: [loss(bench, method).mean() for bench in benches.untrained],
-            }
-            fields = {"nulls": {name: np.array(sample) for name, sample in nulls.items() if sample}, "unit": "bits"}
+            losses = Losses.of(benches, places, method, draws=draws)
             where = {"positions": name, "tensor": streams[0], "method": method}
-            parts = [loss(benches.main, method)]
-            results.append(measured("bits lost to ablation of positions", parts, where=where, **fields))
+            title, read = "bits lost to ablation of positions", lambda lost, at=later: per_sequence(lost[:, at])
+            results.append(losses.measured(title, read, where=where))
     return results

@@ -18,20 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from torch import nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablate import TURNED, UNTRAINED, bits_lost
 from windtunnel.mechanism.anatomy import Anatomy
-from windtunnel.mechanism.estimate import measured
+from windtunnel.mechanism.chance import DRAWS
+from windtunnel.mechanism.losses import Losses
 from windtunnel.mechanism.place import Place
-from windtunnel.mechanism.score import Bench, Benches
+from windtunnel.mechanism.score import Benches
+from windtunnel.mechanism.worlds import middle
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 ROLES = ("routing", "update", "carry")
-DRAWS = 3
 
 
 def role_tensors(anatomy: Anatomy, role: str) -> list[tuple[int, str]]:
@@ -54,7 +53,7 @@ def roles(
     draws: int = DRAWS,
 ) -> list[Measurement | Missing]:
     """The table of effects at readout `step` (the middle one by default)."""
-    step = tunnel.readouts // 2 if step is None else step
+    step = middle(tunnel, step)
     benches = Benches.of(model, tunnel, episodes, untrained)
     position = int(episodes.inputs.readout[step])
     sites = {"at it": (position,), "before it": tuple(range(position))}
@@ -91,17 +90,5 @@ def _memory(benches: Benches, position: int, step: int, draws: int) -> Measureme
 
 
 def _effect(benches: Benches, places: list[Place], where: dict, step: int, draws: int) -> Measurement:
-    def loss(bench: Bench, **options) -> np.ndarray:
-        return bits_lost(bench, places, "mean", **options)[:, step].cpu().numpy()
-
-    nulls = {
-        TURNED: [loss(benches.small, turn=draw).mean() for draw in range(draws)],
-        UNTRAINED: [loss(bench).mean() for bench in benches.untrained],
-    }
-    return measured(
-        "bits lost without a role",
-        [loss(benches.main)],
-        where=where,
-        unit="bits",
-        nulls={name: np.array(sample) for name, sample in nulls.items() if sample},
-    )
+    losses = Losses.of(benches, places, "mean", draws=draws)
+    return losses.measured("bits lost without a role", lambda lost: lost[:, step].cpu().numpy(), where=where)

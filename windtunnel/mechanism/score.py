@@ -30,7 +30,8 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 
 CHUNK = 256
-NULL_EPISODES = 24  # a null is drawn many times: each draw runs on this many episodes
+NULL_EPISODES = 16  # a null is drawn many times: each draw runs on this many episodes
+WIDE = 1 << 17  # positions of a batch in which several draws lie side by side
 
 
 @dataclass
@@ -69,24 +70,54 @@ class Bench:
 
     def run(self, changes: Mapping[str, Change]) -> Float64[Tensor, "n K C"]:
         """Log-probabilities with these changes, tap name -> change.  A name that is not there raises."""
-        for name in changes:
-            self.anatomy.require(name)
-        layer = first_changed(changes, self.anatomy.depth) if self._resumable else 0
-        stream = self.recorded(f"blocks.{layer - 1}.residual") if layer else None
         inputs, parts = self.episodes.inputs, []
-        with evaluating(self.model):
-            for first in range(0, len(inputs), self.chunk):
-                rows = slice(first, min(first + self.chunk, len(inputs)))
-                edit = Edit({name: _bound(change, rows) for name, change in changes.items()})
-                part = inputs[rows].to(home(self.model, inputs.tokens))
-                with resumed(self.model, layer, None if stream is None else stream[rows]):
-                    parts.append(checked_log_probs(Tapped(self.model, edit), part, self.tunnel))
-                edit.check()
-        return torch.cat(parts).to(self.belief.device)
+        for first in range(0, len(inputs), self.chunk):
+            rows = slice(first, min(first + self.chunk, len(inputs)))
+            parts.append(self._forward({name: _bound(change, rows) for name, change in changes.items()}, rows))
+        return torch.cat(parts)
+
+    def run_each(self, several: Sequence[Mapping[str, Change]]) -> Float64[Tensor, "G n K C"]:
+        """`run` for several sets of changes to the same tensors, side by side in one batch: one pass, not many.
+
+        A batch of another size rounds differently, so this is for nulls, which need not be exact to the last bit.
+        """
+        count, length = len(self.episodes), self.episodes.inputs.tokens.shape[1]
+        together, parts = max(1, WIDE // (count * length)), []
+        for first in range(0, len(several), together):
+            group = several[first : first + together]
+            names = {name for changes in group for name in changes}
+            edits = {name: _side_by_side([changes[name] for changes in group], count) for name in names}
+            parts.append(self._forward(edits, slice(0, count), copies=len(group)).unflatten(0, (len(group), count)))
+        return torch.cat(parts)
+
+    def _forward(self, edits: Mapping[str, Callable], rows: slice, copies: int = 1) -> Float64[Tensor, "n K C"]:
+        """One pass over some episodes, or over several copies of them one after another."""
+        for name in edits:
+            self.anatomy.require(name)
+        layer = first_changed(edits, self.anatomy.depth) if self._resumable else 0
+        stream = self.recorded(f"blocks.{layer - 1}.residual")[rows] if layer else None
+        if stream is not None and copies > 1:
+            stream = stream.repeat(copies, 1, 1)
+        part = self.episodes.inputs[rows]
+        if copies > 1:
+            features = None if part.features is None else part.features.repeat(copies, 1, 1)
+            part = Inputs(part.tokens.repeat(copies, 1), features, part.readout)
+        edit = Edit(edits)
+        with evaluating(self.model), resumed(self.model, layer, stream):
+            found = checked_log_probs(Tapped(self.model, edit), part.to(home(self.model, part.tokens)), self.tunnel)
+        edit.check()
+        return found.to(self.belief.device)
 
     def lost(self, changes: Mapping[str, Change]) -> Float64[Tensor, "n K"]:
         """Bits of KL lost at every readout."""
         return kl_bits(self.belief, self.run(changes)) - self.clean_kl
+
+    def lost_each(self, several: Sequence[Mapping[str, Change]]) -> Sequence[Float64[Tensor, "n K"]]:
+        """The same for several sets of changes."""
+        if not several:
+            return []
+        found = self.run_each(several)
+        return (kl_bits(self.belief.expand_as(found), found) - self.clean_kl).unbind(0)
 
     def record(self, names: Iterable[str]) -> None:
         """Keep several tensors of the unchanged run from one pass."""
@@ -136,6 +167,14 @@ class Benches:
 
 def _bound(change: Change, rows: slice) -> Callable[[Tensor, int | None], Tensor]:
     return lambda value, step: change(value, step, rows)
+
+
+def _side_by_side(changes: Sequence[Change], count: int) -> Callable[[Tensor, int | None], Tensor]:
+    """Each change acts on its own copy of the episodes."""
+    whole = slice(0, count)
+    return lambda value, step: torch.cat(
+        [change(part, step, whole) for change, part in zip(changes, value.split(count), strict=True)]
+    )
 
 
 @contextmanager

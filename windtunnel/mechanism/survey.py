@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from windtunnel.errors import InputError, require_choice
+from windtunnel.errors import require_choice
 from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.survey import guarded
 from windtunnel.mechanism.ablate import ablate
 from windtunnel.mechanism.behaviour import evidence_flip, exchangeability, shifted_prior
 from windtunnel.mechanism.dose import dose
@@ -55,8 +56,5 @@ def survey(
 def run(
     name: str, model: Any, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[Any] = ()
 ) -> list[Measurement | Missing]:
-    """One instrument; an `InputError` becomes a `Missing` with its line."""
-    try:
-        return INSTRUMENTS[name](model, tunnel, episodes, untrained)
-    except InputError as error:
-        return [Missing(name, str(error))]
+    """One instrument; what goes wrong in it becomes a `Missing` with one line."""
+    return guarded(name, INSTRUMENTS[name], model, tunnel, episodes, untrained)

@@ -14,24 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablate import TURNED, UNTRAINED, bits_lost, turned_losses
+from windtunnel.mechanism.ablation import ablation, bits_lost
 from windtunnel.mechanism.bases import bases
-from windtunnel.mechanism.chance import subspace
+from windtunnel.mechanism.chance import DRAWS, subspace
 from windtunnel.mechanism.donors import donors
 from windtunnel.mechanism.estimate import measured, per_sequence
-from windtunnel.mechanism.patch import MISMATCHED, Pair, fraction, patch_changes
+from windtunnel.mechanism.losses import TURNED, UNTRAINED, Losses, turned
+from windtunnel.mechanism.patch import MISMATCHED, NO_STREAM, Pair, fraction, patch_changes
 from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.score import Bench
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 RANDOM = "random subspace, equal rank"
-DRAWS = 5
 
 
 def swap_changes(pair: Pair, tensor: str, basis: Tensor, **options):
@@ -80,7 +79,7 @@ def swap(
     ]
     tensors = chosen_streams(fit) if tensors is None else tensors
     if not tensors:
-        return [Missing("swap", "the network has no residual stream (no tensor blocks.i.residual)")]
+        return [Missing("swap", NO_STREAM)]
     results: list[Measurement | Missing] = []
     for tensor in tensors:
         others = [(one, fitted(one_fit, tensor)) for one_fit, one in blank]
@@ -102,8 +101,8 @@ def measure_swap(
     small, chosen = pair.small, pair.readouts
     width, rank = basis.shape
     nulls = {
-        RANDOM: [small.moved(swap_changes(small, tensor, subspace(width, rank, 3, d))) for d in range(draws)],
-        MISMATCHED: [small.moved(swap_changes(small, tensor, basis, mismatch=d)) for d in range(draws)],
+        RANDOM: small.moved_each([swap_changes(small, tensor, subspace(width, rank, 3, d)) for d in range(draws)]),
+        MISMATCHED: small.moved_each([swap_changes(small, tensor, basis, mismatch=d) for d in range(draws)]),
         UNTRAINED: [one.moved(swap_changes(one, tensor, its)) for one, its in blank],
     }
     return measured(
@@ -111,7 +110,8 @@ def measure_swap(
         [per_sequence(after[:, chosen]), per_sequence(pair.before[:, chosen])],
         fraction,
         where={"tensor": tensor, "subspace": name, "rank": rank},
-        nulls={name: np.array(sample) for name, sample in nulls.items() if sample},
+        nulls=nulls,
+        few=len(small.recipient.episodes),
         arrays={"per_position": (1.0 - after.mean(0) / pair.before.mean(0).clamp_min(1e-12)).cpu().numpy()},
     )
 
@@ -126,18 +126,12 @@ def measure_removal(
     arbitrary = [at_readouts(small, tensor, subspace(width, rank, 4, d)) for d in range(draws)]
     lost = bits_lost(bench, [place], "mean")
     nulls = {
-        RANDOM: [float(bits_lost(small, [one], "mean").mean()) for one in arbitrary],
-        TURNED: list(turned_losses(small, [place], "mean", draws)),
-        UNTRAINED: [
-            float(bits_lost(one.recipient, [at_readouts(one.recipient, tensor, its)], "mean").mean())
-            for one, its in blank
-        ],
+        RANDOM: small.lost_each([ablation(small, [one], "mean") for one in arbitrary]),
+        TURNED: turned(small, [place], "mean", draws),
+        UNTRAINED: [bits_lost(one.recipient, [at_readouts(one.recipient, tensor, its)], "mean") for one, its in blank],
     }
-    return measured(
+    return Losses(lost, nulls, len(small.episodes)).measured(
         "bits lost to ablation of a subspace",
-        [per_sequence(lost)],
         where={"tensor": tensor, "subspace": name, "rank": rank, "method": "mean"},
-        unit="bits",
-        nulls={name: np.array(sample) for name, sample in nulls.items() if sample},
         arrays={"per_position": lost.mean(0).cpu().numpy(), "basis": basis.detach().to("cpu", torch.float32).numpy()},
     )

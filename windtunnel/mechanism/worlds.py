@@ -35,6 +35,11 @@ class Edited:
     rename: Tensor | None = None
 
 
+def middle(tunnel: Tunnel, step: int | None) -> int:
+    """The readout an experiment is made at: the one asked for, else the middle one."""
+    return tunnel.readouts // 2 if step is None else step
+
+
 def _refuse(tunnel: Tunnel, what: str) -> InputError:
     return InputError(f"tunnel = {type(tunnel).__name__}: no {what} is defined for it")
 

@@ -1,0 +1,116 @@
+"""`windtunnel inspect` prints and writes what the library finds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import pytest
+
+import windtunnel as wt
+from windtunnel.cli.main import main
+from windtunnel.mechanism import inspect, load_survey
+
+
+@pytest.fixture
+def place(runs, tmp_path):
+    """A run of one's own to write into."""
+    shutil.copytree(runs / "hmm", tmp_path / "hmm")
+    return tmp_path / "hmm"
+
+
+@pytest.fixture
+def inspected(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+
+    def run(*words: object) -> tuple[str, list[str]]:
+        assert main(["inspect", *map(str, words), "--device", "cpu", "--episodes", "8", "--untrained", "2"]) == 0
+        said = capsys.readouterr()
+        return said.out, said.err.splitlines()
+
+    return run
+
+
+def test_tables_and_files(place, inspected):
+    shown, told = inspected(place, "--only", "lens,ablate,dynamics")
+    assert told == ["1/3  lens, seed 0", "2/3  ablate, seed 0", "3/3  dynamics"]
+    survey = load_survey(place)
+    measured = list(survey.measurements())
+    assert {entry.instrument for entry, _ in measured} == {"lens", "ablate", "dynamics"}
+    for _, found in measured:
+        assert found.name in shown
+    one = next(found for _, found in measured if found.name == "bits lost to ablation")
+    row = next(line for line in shown.splitlines() if "bits lost to ablation" in line)
+    assert f"{one.p_value:.3f}" in row and "random direction, equal size" in row and "untrained" in row
+    assert shown.startswith(f"{place}: transformer, seeds 0\n") and "8 episodes, seed 0, stream test" in shown
+    assert f"written: {place / 'survey.json'}" in shown.replace("\n", "")
+
+
+def test_json_equals_the_library_and_replaces_what_was_there(place, inspected):
+    inspected(place, "--only", "lens")
+    before = set(place.iterdir())
+    shown, _ = inspected(place, "--only", "heads,clusters", "--seed", 3, "--json")
+    told = json.loads(shown)
+    found = inspect(wt.load(place), only=["heads", "clusters"], episodes=8, seed=3, untrained=2)
+    expected = [{"instrument": e.instrument, "seed": e.seed, **e.found.to_dict()} for e in found.entries]
+    assert told["records"] == json.loads(json.dumps(expected))
+    assert told["format"] == 1 and told["settings"]["seed"] == 3 and told["environment"]["python"]
+    assert len(set(place.iterdir())) == len(before)  # the arrays of the first survey are gone
+    assert {entry.instrument for entry in load_survey(place).entries} == {"heads", "clusters"}
+
+
+def test_what_cannot_be_measured_is_one_line_and_the_rest_runs(place, inspected, tmp_path):
+    shown, _ = inspected(place, "--only", "horoscope,lens")
+    assert "not measured: horoscope: no such instrument: must be one of keys" in shown and "logit lens" in shown
+    tunnel = wt.tunnels.Bijection(symbols=4, length=4)
+    options = {"preset": "quick", "device": "cpu", "params": 2000, "steps": 2, "ladder": 0}
+    wt.train(tunnel, "lstm", out=tmp_path / "lstm", **options)
+    shown, _ = inspected(tmp_path / "lstm", "--only", "keys,lens,dynamics,clusters")
+    assert "not measured: keys: lstm has no keys" in shown
+    assert "not measured: dynamics: seed 0 has 1 checkpoints: needs at least 3" in shown
+    assert "not measured: clusters: Bijection has no hidden states" in shown and "logit lens" in shown
+
+
+def test_bars_for_a_terminal(monkeypatch, capsys):
+    from windtunnel.cli.progress import stages
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with stages() as progress:
+        progress("keys, seed 0", 0, 2)
+        progress("lens, seed 0", 1, 2)
+    assert "lens, seed 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", ["first word must be RUN"]),
+        ("nowhere", ["nowhere: must be a run folder"]),
+        ("hmm --only tarot", ["only = 'tarot'", "must name at least one of keys, alignment"]),
+        ("hmm --only ,", ["must name at least one of keys"]),
+        ("hmm --episodes 1", ["--episodes = 1"]),
+        ("hmm --untrained -1", ["--untrained = -1"]),
+        ("hmm --seed -1", ["seed = -1"]),
+        ("hmm --device tpu", ["device = 'tpu'"]),
+        ("hmm --onyl keys", ["--onyl", "--only"]),
+    ],
+)
+def test_one_line(words, told, runs, refusal, monkeypatch):
+    monkeypatch.chdir(runs)
+    line = refusal("inspect", *words.split())
+    for part in told:
+        assert part in line
+
+
+def test_an_interrupt_leaves_what_was_there(place, inspected, monkeypatch, capsys):
+    inspected(place, "--only", "lens")
+    before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(wt.mechanism.INSTRUMENTS, "ablate", stop)
+    monkeypatch.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", stop)
+    assert main(["inspect", str(place), "--only", "ablate", "--device", "cpu"]) == 130
+    assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before

@@ -1,0 +1,137 @@
+"""The survey of a run: what it holds, how it is kept, and that no failure or kill spoils it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.training.cases import tiny
+from windtunnel.errors import InputError
+from windtunnel.geometry import Measurement, Missing
+from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
+from windtunnel.mechanism.inspect import INSTRUMENTS, NAMES, Entry
+from windtunnel.training import Run, train
+from windtunnel.tunnels import Bijection
+
+FEW = ["lens", "keys", "ablate", "dynamics"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Run:
+    path: Path = tmp_path_factory.mktemp("runs") / "run"
+    return train(recipe=tiny(Bijection(symbols=4, length=4), steps=6, ladder=4, seeds=(0, 1)), out=path, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def survey(run) -> Survey:
+    return inspect(run, only=FEW, episodes=8, untrained=2)
+
+
+def test_every_seed_is_measured_by_every_instrument_in_both_rooms(run, survey):
+    found = {(entry.instrument, entry.seed) for entry, _ in survey.measurements()}
+    assert found == {(name, seed) for name in FEW[:3] for seed in (0, 1)} | {("dynamics", None)}
+    assert survey.missing == {} and survey.settings["instruments"] == ["keys", "lens", "ablate", "dynamics"]
+    assert set(survey.seconds) == {f"{name}, seed {s}" for name in FEW[:3] for s in (0, 1)} | {"dynamics"}
+    assert survey.environment["versions"]["torch"] and survey.settings["recipe"] == run.recipe.to_dict()
+    assert {*NAMES} >= {"keys", "clusters", "heads", "shift", "dynamics"} and len(set(NAMES)) == len(NAMES)
+
+
+def test_progress_is_told_before_each_instrument(run):
+    told: list[tuple[str, int, int]] = []
+    inspect(run, only="lens", episodes=4, untrained=1, progress=lambda *stage: told.append(stage))
+    assert told == [("lens, seed 0", 0, 2), ("lens, seed 1", 1, 2)]
+
+
+def test_what_was_saved_comes_back(survey, tmp_path):
+    path = save_survey(survey, tmp_path)
+    again = load_survey(tmp_path)
+    assert path == tmp_path / "survey.json" and load_survey(path).seconds == survey.seconds == again.seconds
+    assert [again.settings, again.environment] == json.loads(json.dumps([survey.settings, survey.environment]))
+    assert len(again.entries) == len(survey.entries)
+    for old, new in zip(survey.entries, again.entries):
+        assert (old.instrument, old.seed) == (new.instrument, new.seed)
+        assert isinstance(old.found, Measurement) and isinstance(new.found, Measurement)
+        assert json.dumps(old.found.to_dict()) == json.dumps(new.found.to_dict())
+        assert set(old.found.arrays) == set(new.found.arrays)
+        for name, array in old.found.arrays.items():
+            if np.asarray(array).dtype.kind in "biuf":
+                np.testing.assert_array_equal(array, new.found.arrays[name])
+            else:
+                assert [str(word) for word in array] == new.found.arrays[name].tolist()
+
+
+def test_a_refusal_and_a_failure_are_one_line_each_and_the_rest_runs(run, monkeypatch, tmp_path):
+    def broken(*arguments):
+        raise RuntimeError("out of luck\nsecond line")
+
+    monkeypatch.setitem(INSTRUMENTS, "heads", broken)
+    found = inspect(run, only=["heads", "clusters", "lens", "horoscope"], episodes=4, untrained=1)
+    assert found.missing["heads"] == "failed: RuntimeError: out of luck"
+    assert "no hidden states" in found.missing["clusters"] and "must be one of keys" in found.missing["horoscope"]
+    assert {entry.instrument for entry, _ in found.measurements()} == {"lens"}
+    save_survey(found, tmp_path)
+    assert load_survey(tmp_path).missing == found.missing
+
+
+def test_a_run_without_a_ladder_has_no_dynamics_but_all_else(tmp_path):
+    bare = train(recipe=tiny(steps=2, ladder=0), out=tmp_path / "bare", device="cpu")
+    found = inspect(bare, only=["lens", "dynamics"], episodes=4, untrained=1)
+    assert "at least 3" in found.missing["dynamics"] and list(found.measurements("lens"))
+
+
+def test_a_selection_that_matches_nothing_is_refused(run):
+    with pytest.raises(InputError, match=r"^only = 'horoscope,tarot': must name at least one of keys, "):
+        inspect(run, only=["horoscope", "tarot"])
+    with pytest.raises(InputError, match="episodes = 1"):
+        inspect(run, episodes=1)
+
+
+def small(value: float) -> Survey:
+    found = Measurement("x", value, 0.0, 2.0, "sequences", note="no null", arrays={"curve": np.array([value])})
+    return Survey({"instruments": []}, [Entry("keys", 0, found), Entry("heads", 0, Missing("heads", "none"))])
+
+
+def test_a_new_survey_replaces_the_old_one_and_its_arrays(tmp_path):
+    for value in (1.0, 2.0):
+        save_survey(small(value), tmp_path)
+        assert [found.value for _, found in load_survey(tmp_path).measurements()] == [value]
+        assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("when", ["arrays", "json"])
+def test_a_kill_while_writing_leaves_the_old_survey(when, tmp_path, monkeypatch):
+    from windtunnel.mechanism import survey_file
+
+    save_survey(small(1.0), tmp_path)
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(survey_file, "write_tensors" if when == "arrays" else "write_json", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_survey(small(2.0), tmp_path)
+    ((_, found),) = load_survey(tmp_path).measurements()
+    assert found.value == 1.0 and found.arrays["curve"].tolist() == [1.0]
+
+
+def test_a_damaged_survey_is_told_in_one_line(tmp_path):
+    with pytest.raises(InputError, match="must be a survey"):
+        load_survey(tmp_path)
+    path = save_survey(small(1.0), tmp_path)
+    whole = path.read_text()
+    for text, told in (
+        (whole[:50], "must be JSON"),
+        (whole.replace('"format": 1', '"format": 9', 1), "format = 9: must be format 1"),
+        (whole.replace('"nulls"', '"nils"', 1), "must have the fields of a survey"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=told):
+            load_survey(tmp_path)
+    path.write_text(whole)
+    (arrays,) = tmp_path.glob("*.safetensors")
+    arrays.write_bytes(arrays.read_bytes()[:-1])
+    with pytest.raises(InputError, match="truncated or altered"):
+        load_survey(tmp_path)
