@@ -10,7 +10,7 @@ import torch
 
 import windtunnel as wt
 from windtunnel.fidelity.baselines.hmm import BlindFilter, Marginal, WindowFilter, tuned_epsilon
-from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 
 def naive_filter(transition, emission, observations, prior):
@@ -98,6 +98,41 @@ def test_familiarity_knows_sets_but_not_bindings():
             before = set(keys[i, :t].tolist())
             choices = len(before) if int(keys[i, t]) in before else 6 - len(before)
             assert -float(truth[i, t]) == pytest.approx(math.log2(choices), abs=1e-12)
+
+
+def test_last_observation_of_an_urn_is_exact_at_the_first_draw():
+    """After one draw there is nothing else to know; later its KL is what counting is worth."""
+    tunnel = Urn(symbols=4, length=6, concentration=0.5)
+    last = wt.baselines(tunnel)["last-observation"]
+    assert wt.evaluate(last, tunnel, episodes=200, positions=[0]).kl_bits.mean == pytest.approx(0, abs=1e-15)
+    episodes = tunnel.sample(3, seed=0, stream="test")
+    found = last.log_probs(episodes.inputs).exp()
+    for i in range(3):
+        for t, colour in enumerate(tunnel.read(episodes.inputs)[i].tolist()):
+            expected = [(0.5 + (v == colour)) / 3 for v in range(4)]
+            np.testing.assert_allclose(found[i, t].numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("replacement", "layout"), [(False, "plain"), (True, "paper")])
+def test_last_observation_of_a_bijection_knows_one_pair(replacement, layout):
+    tunnel = Bijection(symbols=5, length=5, replacement=replacement, layout=layout)
+    episodes = tunnel.sample(50, seed=1, stream="test")
+    found = wt.baselines(tunnel)["last-observation"].log_probs(episodes.inputs).exp()
+    keys, values = (episodes.latent[name].tolist() for name in ("keys", "values"))
+    for i in range(50):
+        for t in range(5):
+            expected = np.full(5, 0.2)
+            if t:
+                same = keys[i][t] == keys[i][t - 1]
+                expected = np.eye(5)[values[i][t - 1]] if same else (1 - np.eye(5)[values[i][t - 1]]) / 4
+            np.testing.assert_allclose(found[i, t].numpy(), expected, atol=1e-12)
+
+
+def test_what_accumulation_is_worth():
+    """Without it at least 0.3 bits are lost, so that a share of them means something."""
+    for tunnel in (Urn(), Bijection()):
+        score = wt.evaluate(wt.baselines(tunnel)["last-observation"], tunnel, episodes=2000)
+        assert score.kl_bits.low > 0.3
 
 
 def test_stored_values_is_uniform_over_the_store():

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from windtunnel import models
-from windtunnel.tunnels import HMM, Bijection, Inputs, Recall, Tunnel
+from windtunnel.tunnels import HMM, Bijection, Inputs, Recall, Tunnel, Urn
 
 VARIANTS = {
     "transformer": ("transformer", {"positions": "learned"}),
     "transformer-rope": ("transformer", {"positions": "rope"}),
+    "transformer-alibi": ("transformer", {"positions": "alibi"}),
     "transformer-none": ("transformer", {"positions": "none"}),
     "mamba": ("mamba", {}),
     "lstm-residual": ("lstm", {"style": "residual"}),
@@ -31,6 +32,7 @@ TUNNELS: dict[str, Tunnel] = {
     "hmm-rows": HMM(states=3, symbols=2, length=5),
     "hmm-tokens": HMM(states=2, symbols=2, length=4, prior="released", header="tokens"),
     "recall": Recall(pairs=3, queries=2, filler=2, keys=4, values=4),
+    "urn": Urn(symbols=4, length=5),
 }
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -151,7 +151,8 @@ def test_inputs_longer_than_max_length_are_refused(variant):
 
 
 @pytest.mark.parametrize(
-    "variant", ["transformer-rope", "transformer-alibi", "transformer-none", "mamba", "lstm-residual", "linear-attention"]
+    "variant",
+    ["transformer-rope", "transformer-alibi", "transformer-none", "mamba", "lstm-residual", "linear-attention"],
 )
 def test_the_others_take_any_length(variant):
     tunnel = HMM(states=2, symbols=2, length=4)

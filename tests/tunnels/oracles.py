@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 
@@ -49,6 +50,34 @@ def hmm_symbol_posterior(transition, emission, observations) -> np.ndarray:
         prefix = list(observations[:step])
         evidence = [sum(p for _, p in hmm_joint(transition, emission, [*prefix, m])) for m in range(len(emission[0]))]
         out.append(np.array(evidence) / sum(evidence))
+    return np.array(out)
+
+
+def urn_posterior(draws: list[int], symbols: int, concentration: float) -> np.ndarray:
+    """(K, V): P(next | the first t draws) as a ratio of evidences, each a product of gamma functions.
+
+    P(o_1 … o_t) = Γ(Vα) / Γ(Vα + t) · Π_v Γ(α + c_v) / Γ(α), the integral of Π p_v^c_v over the Dirichlet prior.
+    """
+
+    def log_evidence(sequence: list[int]) -> float:
+        counts = [sequence.count(v) for v in range(symbols)]
+        total = math.lgamma(symbols * concentration) - math.lgamma(symbols * concentration + len(sequence))
+        return total + sum(math.lgamma(concentration + c) - math.lgamma(concentration) for c in counts)
+
+    prefixes = [draws[:step] for step in range(1, len(draws) + 1)]
+    return np.array([[math.exp(log_evidence([*p, v]) - log_evidence(p)) for v in range(symbols)] for p in prefixes])
+
+
+def urn_grid_posterior(draws: list[int], concentration: float, cells: int = 4000) -> np.ndarray:
+    """(K, 2): two colours, by summing over a fine grid of shares x: ∫ x^a (1 − x)^b dx, midpoints."""
+    x = (np.arange(cells) + 0.5) / cells
+    prior = (x * (1 - x)) ** (concentration - 1)
+    out = []
+    for step in range(1, len(draws) + 1):
+        zeros = draws[:step].count(0)
+        weight = prior * x**zeros * (1 - x) ** (step - zeros)
+        share = float((weight * x).sum() / weight.sum())
+        out.append([share, 1 - share])
     return np.array(out)
 
 

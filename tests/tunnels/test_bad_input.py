@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import windtunnel as wt
-from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 IDENTITY = ((1.0, 0.0), (0.0, 1.0))
 BAD = [
@@ -59,6 +59,10 @@ BAD = [
     (Recall, {"pairs": 300}, "pairs = 300", "at most keys = 256"),
     (Recall, {"pairs": 8, "values": 4}, "pairs = 8", "at most values = 4"),
     (Recall, {"filler": -1}, "filler = -1", "at least 0"),
+    (Urn, {"symbols": 1}, "symbols = 1", "from 2 to 127"),
+    (Urn, {"length": 0}, "length = 0", "at least 1"),
+    (Urn, {"concentration": -1.0}, "concentration = -1.0", "positive"),
+    (Urn, {"colours": 3}, "Urn option = 'colours'", "one of symbols, length"),
 ]
 
 
@@ -98,7 +102,7 @@ def test_with_length_checks_again():
 
 
 def test_registry_errors():
-    with pytest.raises(ValueError, match="tunnel = 'wind': must be one of bijection, hmm, recall"):
+    with pytest.raises(ValueError, match="tunnel = 'wind': must be one of bijection, hmm, recall, urn"):
         wt.tunnels.get("wind")
     with pytest.raises(ValueError, match="not taken"):
         wt.tunnels.register("hmm", HMM)

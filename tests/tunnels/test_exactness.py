@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tunnels import oracles
-from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 EXACT = 1e-12
 SEEDS = st.integers(0, 2**32 - 1)
@@ -67,15 +67,38 @@ def test_hmm_equals_a_second_formula(dynamics):
     values=st.integers(3, 4),
     repeats=st.integers(1, 3),
     noise=st.one_of(st.just(0.0), st.floats(0.01, 0.99)),
+    mixed=st.booleans(),
     seed=SEEDS,
 )
-def test_recall_equals_enumeration(pairs, values, repeats, noise, seed):
-    tunnel = Recall(pairs=pairs, queries=pairs, filler=1, keys=5, values=values, noise=noise, repeats=repeats)
+def test_recall_equals_enumeration(pairs, values, repeats, noise, mixed, seed):
+    sizes = {"pairs": pairs, "queries": pairs, "filler": 1, "keys": 5, "values": values}
+    tunnel = Recall(**sizes, noise=noise, repeats=repeats, mixed=mixed)
     episodes = tunnel.sample(1, seed=seed, stream="test")
     stored, shown, queries = (part[0].tolist() for part in tunnel.read(episodes.inputs))
     keys = episodes.latent["keys"][0].tolist()
     expected = oracles.recall_posterior(stored, shown, queries, keys, values, noise)
     np.testing.assert_allclose(episodes.posterior[0].numpy(), expected, atol=EXACT)
+
+
+@settings(max_examples=25, deadline=None)
+@given(symbols=st.integers(2, 6), length=st.integers(1, 12), concentration=st.floats(0.05, 5.0), seed=SEEDS)
+def test_urn_equals_a_ratio_of_evidences(symbols, length, concentration, seed):
+    tunnel = Urn(symbols=symbols, length=length, concentration=concentration)
+    episodes = tunnel.sample(2, seed=seed, stream="test")
+    for i in range(2):
+        draws = tunnel.read(episodes.inputs)[i].tolist()
+        expected = oracles.urn_posterior(draws, symbols, concentration)
+        np.testing.assert_allclose(episodes.posterior[i].numpy(), expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("concentration", [2.0, 3.5])
+def test_urn_equals_numerical_integration(concentration):
+    """A second formula: the integral over the hidden shares, on a grid.  (α ≥ 2: smooth, so midpoints are exact.)"""
+    tunnel = Urn(symbols=2, length=8, concentration=concentration)
+    episodes = tunnel.sample(5, seed=3, stream="test")
+    for i in range(5):
+        expected = oracles.urn_grid_posterior(tunnel.read(episodes.inputs)[i].tolist(), concentration)
+        np.testing.assert_allclose(episodes.posterior[i].numpy(), expected, atol=1e-6)
 
 
 def test_fixed_matrices_equal_enumeration():
@@ -95,6 +118,7 @@ def test_fixed_matrices_equal_enumeration():
         HMM(length=50, prior="released", predict="symbol"),
         HMM(length=50, dynamics="rotating"),
         Recall(pairs=8, keys=16, values=16, noise=0.3, repeats=3),
+        Urn(length=50),
     ],
     ids=repr,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 from windtunnel.tunnels.random import Source
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
@@ -20,7 +20,14 @@ def test_gpu_bits_equal_cpu_bits():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_gpu_episodes_equal_cpu_episodes(dtype):
-    for tunnel in (Bijection(replacement=True), HMM(), HMM(dynamics="rotating"), HMM(prior="released"), Recall()):
+    for tunnel in (
+        Bijection(replacement=True),
+        HMM(),
+        HMM(dynamics="rotating"),
+        HMM(prior="released"),
+        Recall(),
+        Urn(),
+    ):
         cpu = tunnel.sample(500, seed=4, stream="test", dtype=dtype)
         gpu = tunnel.sample(500, seed=4, stream="test", dtype=dtype, device="cuda").to("cpu")
         assert torch.equal(cpu.inputs.tokens, gpu.inputs.tokens)
@@ -29,7 +36,7 @@ def test_gpu_episodes_equal_cpu_episodes(dtype):
 
 
 @pytest.mark.parametrize(
-    "name", ["bijection", "bijection replacement", "hmm", "hmm rotating", "hmm released", "recall"]
+    "name", ["bijection", "bijection replacement", "hmm", "hmm rotating", "hmm released", "recall", "urn"]
 )
 def test_compiled_sampler_draws_the_same_episodes(name):
     """The sampler as the trainer compiles it, against the plain one on the CPU."""
@@ -40,6 +47,7 @@ def test_compiled_sampler_draws_the_same_episodes(name):
         "hmm rotating": HMM(dynamics="rotating", predict="symbol"),
         "hmm released": HMM(prior="released", header="tokens"),
         "recall": Recall(pairs=10, keys=30, values=30, noise=0.2, repeats=2),
+        "urn": Urn(),
     }[name]
 
     def sample(numbers):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from windtunnel.tunnels import HMM, STREAMS, Bijection, Recall, from_dict, to_dict
+from windtunnel.tunnels import HMM, STREAMS, Bijection, Recall, Urn, from_dict, to_dict
 
 SMALL_WORLDS = [
     Bijection(symbols=8, length=8),
@@ -20,6 +20,9 @@ SMALL_WORLDS = [
     HMM(length=8, dynamics="sticky", concentration=0.5),
     Recall(pairs=4, queries=3, filler=2, keys=8, values=8),
     Recall(pairs=4, queries=3, filler=2, keys=8, values=6, noise=0.4, repeats=3),
+    Recall(pairs=4, queries=3, filler=2, keys=8, values=8, mixed=True),
+    Urn(symbols=5, length=8),
+    Urn(symbols=4, length=6, concentration=2.0),
 ]
 
 
@@ -169,6 +172,17 @@ def test_recall_answers_never_appear_after_the_store():
     assert len({tuple(row) for row in episodes.latent["order"].tolist()}) > 150  # store order is random
 
 
+def test_a_mixed_store_holds_one_two_four_pairs_and_all_equally_often():
+    tunnel = Recall(pairs=6, queries=6, filler=0, keys=16, values=16, mixed=True)
+    latent = tunnel.sample(8000, seed=0).latent
+    distinct = latent["order"].amax(1) + 1
+    counts = torch.bincount(distinct, minlength=7).tolist()
+    assert [i for i, count in enumerate(counts) if count] == [1, 2, 4, 6]
+    assert all(abs(counts[i] - 2000) < 5 * (2000 * 0.75) ** 0.5 for i in (1, 2, 4, 6))
+    stored = latent["keys"].gather(1, latent["order"])
+    assert bool((latent["queries"][:, :, None] == stored[:, None]).any(-1).all())  # nothing is asked that was not shown
+
+
 def test_noise_channel_has_its_rate():
     tunnel = Recall(pairs=4, keys=8, values=5, noise=0.4, repeats=2)
     latent = tunnel.sample(20_000, seed=0).latent
@@ -195,6 +209,26 @@ def test_bijection_entropy_is_position_alone_only_without_replacement():
     assert float(Bijection(symbols=6, length=6, replacement=True).sample(100, seed=0).entropy_bits.std(0)[3]) > 0.5
 
 
+def test_urns_never_mix_between_streams():
+    """Draws of a lopsided urn repeat by chance; its shares never do."""
+    seen = {
+        row.numpy().tobytes()
+        for seed in (0, 1)
+        for stream in STREAMS
+        for row in Urn().sample(2000, seed=seed, stream=stream).latent["shares"]
+    }
+    assert len(seen) == 2 * len(STREAMS) * 2000
+
+
+def test_urn_shares_follow_their_prior_and_draws_their_shares():
+    latent = Urn(symbols=4, length=30, concentration=0.5).sample(20_000, seed=1).latent
+    shares = latent["shares"].numpy()
+    assert stats.kstest(shares[:, 2], stats.beta(0.5, 1.5).cdf).pvalue > 1e-3  # a margin of the Dirichlet
+    often = shares[:, 0] > 0.5
+    drawn = (latent["draws"][often] == 0).double().mean().item()
+    assert drawn == pytest.approx(shares[often, 0].mean(), abs=0.005)
+
+
 def test_subsets_split_the_readouts():
     tunnel = Bijection(symbols=6, length=12, replacement=True)
     episodes = tunnel.sample(300, seed=0)
@@ -207,7 +241,7 @@ def test_subsets_split_the_readouts():
 
 def test_hypothesis_spaces():
     assert Bijection().hypotheses_log2 == pytest.approx(math.log2(math.factorial(20)))
-    assert HMM().hypotheses_log2 == math.inf
+    assert HMM().hypotheses_log2 == Urn().hypotheses_log2 == math.inf
     assert HMM(prior="released").hypotheses_log2 == pytest.approx(10 * math.log2(math.comb(79, 4)))
     assert Recall(pairs=1, queries=1, keys=4, values=8).hypotheses_log2 == pytest.approx(5.0)
 

@@ -40,7 +40,7 @@ def evaluate(
     """How many bits `subject` is from exact inference on `tunnel`.
 
     subject    a predictor, a list of predictors that differ by seed, or a run (has `.models` and `.tunnel`)
-    tunnel     needed unless the subject is a run; given with a run, it is scored there instead of at home
+    tunnel     needed unless the subject has one (a run, a network from the zoo); given, it is scored there instead
     episodes   how many episodes of (seed, stream) to score; every predictor sees the same ones
     where      restrict the averages to a named subset of the tunnel (`tunnel.subsets`), or to the readouts that
                a function of the episodes selects, (n, K) bool
@@ -117,9 +117,9 @@ def _unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunne
         predictors = [subject]
     elif hasattr(subject, "models"):
         predictors = list(subject.models)
-        tunnel = subject.tunnel if tunnel is None else tunnel
     else:
         predictors = list(subject) if isinstance(subject, list | tuple) else [subject]
+    tunnel = getattr(subject, "tunnel", None) if tunnel is None else tunnel
     require(len(predictors) > 0, "subject", subject, "a predictor, a list of at least one predictor, or a run")
     for predictor in predictors:
         if not isinstance(predictor, Predictor):

@@ -7,6 +7,7 @@ from windtunnel.tunnels.hmm import HMM
 from windtunnel.tunnels.random import STREAMS, Source
 from windtunnel.tunnels.recall import Recall
 from windtunnel.tunnels.registry import from_dict, get, name_of, names, register, to_dict
+from windtunnel.tunnels.urn import Urn
 
 __all__ = [
     "HMM",
@@ -17,6 +18,7 @@ __all__ = [
     "Recall",
     "Source",
     "Tunnel",
+    "Urn",
     "from_dict",
     "get",
     "name_of",

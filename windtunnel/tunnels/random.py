@@ -14,7 +14,6 @@ cannot matter, streams cannot overlap, and resuming means remembering one number
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,9 +89,11 @@ class Source:
         shift = max(1, (size - 1).bit_length())
         index = torch.arange(size, device=self.episodes.device, dtype=torch.int64)[:, None]
         keys = (self.bits(site, size) << shift) | index
-        if torch.compiler.is_compiling() and size <= _RANKED:
-            return order_by_rank(keys)
-        return _sort_outside_compiled_code(keys)
+        if not torch.compiler.is_compiling():
+            return order_by_sort(keys)
+        # No sort inside compiled kernels: a compiled Bijection sampler failed on a GPU with an index beyond 19 (torch
+        # 2.11, triton 3.6).  The fused sort is the suspect; it was not isolated.
+        return order_by_rank(keys) if size <= _RANKED else torch.compiler.disable(order_by_sort)(keys)
 
     def dirichlet(self, site: int, concentration: float, *shape: int) -> Float64[Tensor, "*shape n"]:
         """Symmetric Dirichlet rows; the category axis is the last of `shape`.
@@ -136,11 +137,6 @@ _RANKED = 64  # keys up to which counting smaller ones beats a sort inside a fus
 def order_by_sort(keys: Int64[Tensor, "size n"]) -> Int64[Tensor, "size n"]:
     """The order that sorts each column of different keys."""
     return torch.sort(keys, dim=0).indices
-
-
-# Kept out of compiled kernels: a compiled Bijection sampler failed on a GPU with an index beyond 19 (torch 2.11,
-# triton 3.6).  The fused sort is the suspect; it was not isolated.
-_sort_outside_compiled_code: Callable[[Tensor], Tensor] = torch.compiler.disable(order_by_sort)  # type: ignore
 
 
 def order_by_rank(keys: Int64[Tensor, "size n"]) -> Int64[Tensor, "size n"]:

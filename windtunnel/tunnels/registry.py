@@ -10,8 +10,9 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.bijection import Bijection
 from windtunnel.tunnels.hmm import HMM
 from windtunnel.tunnels.recall import Recall
+from windtunnel.tunnels.urn import Urn
 
-_TUNNELS: dict[str, type[Tunnel]] = {"bijection": Bijection, "hmm": HMM, "recall": Recall}
+_TUNNELS: dict[str, type[Tunnel]] = {"bijection": Bijection, "hmm": HMM, "recall": Recall, "urn": Urn}
 
 
 def register(name: str, cls: type[Tunnel]) -> type[Tunnel]:

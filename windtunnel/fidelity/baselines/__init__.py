@@ -11,8 +11,9 @@ from windtunnel.fidelity.baselines.bijection import bijection_baselines
 from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.fidelity.baselines.hmm import hmm_baselines
 from windtunnel.fidelity.baselines.recall import recall_baselines
+from windtunnel.fidelity.baselines.urn import urn_baselines
 from windtunnel.fidelity.predictor import Predictor
-from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
+from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
 
 
 @singledispatch
@@ -24,6 +25,7 @@ def own_baselines(tunnel: Tunnel) -> dict[str, Predictor]:
 own_baselines.register(Bijection, bijection_baselines)
 own_baselines.register(HMM, hmm_baselines)
 own_baselines.register(Recall, recall_baselines)
+own_baselines.register(Urn, urn_baselines)
 
 
 def baselines(tunnel: Tunnel) -> dict[str, Predictor]:
@@ -35,6 +37,7 @@ SUMMARIES = {
     "uniform": "every outcome equally likely",
     "set-complement": "bijection: uniform over the values not yet shown, blind to the key",
     "familiarity": "bijection: a seen key gets any shown value, a new key any other; sets, but no binding",
+    "last-observation": "bijection, urn: the exact belief of one who saw only the last pair, or the last draw",
     "marginal": "hmm: reads the header, ignores every observation",
     "window-L": "hmm: exact filter on the last L observations, uniform restart (L = 1, 2, 3, 4, 8)",
     "window-L-marginal": "hmm: the same, restarted at the header-only marginal",

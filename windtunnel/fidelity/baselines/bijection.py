@@ -1,4 +1,4 @@
-"""Bijection baselines: what can be had without binding a key to its value."""
+"""Bijection baselines: what can be had without binding a key to its value, or without accumulating."""
 
 from __future__ import annotations
 
@@ -39,9 +39,31 @@ class ValueSets:
         return torch.where(repeats_earlier(keys)[..., None], uniform_over(shown), left)
 
 
+@dataclass(frozen=True)
+class LastPair:
+    """The exact belief of one who saw only the last pair (k', v') and the key asked for.
+
+    The same key: its value.  Another: uniform over the V − 1 values it left.  The first key: uniform over all.
+    """
+
+    tunnel: Bijection
+
+    def log_probs(self, inputs: Inputs) -> Tensor:
+        """(n, K, V) natural log."""
+        symbols = self.tunnel.symbols
+        keys = inputs.tokens[:, inputs.readout]
+        value = torch.nn.functional.one_hot(inputs.tokens[:, inputs.readout[:-1] + 1] - symbols, symbols) > 0
+        again = (keys[:, 1:] == keys[:, :-1])[..., None]
+        later = uniform_over(torch.where(again, value, ~value))
+        return torch.cat(
+            [uniform_over(torch.ones_like(keys, dtype=torch.bool)[:, :1, None].expand(-1, -1, symbols)), later], 1
+        )
+
+
 def bijection_baselines(tunnel: Bijection) -> dict[str, Predictor]:
     """Name -> predictor."""
     return {
         "set-complement": ValueSets(tunnel, "set-complement"),
         "familiarity": ValueSets(tunnel, "familiarity"),
+        "last-observation": LastPair(tunnel),
     }
