@@ -116,7 +116,7 @@ def test_a_wrong_factory_is_told_at_once(factory, message):
         ("transformer", {"width": 30, "heads": 4, "depth": 1}, r"heads = 4: must be a divisor of width = 30 \(1, 2, 3"),
         ("transformer", {"width": 30, "heads": 4, "params": 100_000}, "heads = 4: must be a divisor of width = 30"),
         ("transformer", {"width": 30, "heads": 2, "positions": "rope"}, "heads = 2: .* that makes heads of even width"),
-        ("transformer", {"positions": "sine"}, "positions = 'sine': must be one of learned, rope, none"),
+        ("transformer", {"positions": "sine"}, "positions = 'sine': must be one of learned, rope, alibi, none"),
         ("transformer", {"colour": 3}, "transformer option = 'colour': must be one of depth, width, heads"),
         ("transformer", {"preset": "paper"}, "transformer preset = 'paper': must be one of paper-bijection, paper-hmm"),
         ("transformer", {"preset": "paper-hmm", "params": 5}, "params = 5: must be left out with preset"),
