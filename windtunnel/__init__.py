@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("tunnels", "fidelity", "models", "training", "geometry", "mechanism")
+_ROOMS = ("tunnels", "fidelity", "models", "training", "geometry", "mechanism", "study")
 
 _HOMES = {  # name -> the room it lives in
     "baselines": "fidelity",
@@ -25,6 +25,8 @@ _HOMES = {  # name -> the room it lives in
     "trace": "models",
     "train": "training",
     "load": "training",
+    "zoo": "study",
+    "reproduce": "study",
 }
 
 if TYPE_CHECKING:  # the same names once more, for type checkers and editors
@@ -32,12 +34,15 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from windtunnel import geometry as geometry
     from windtunnel import mechanism as mechanism
     from windtunnel import models as models
+    from windtunnel import study as study
     from windtunnel import training as training
     from windtunnel import tunnels as tunnels
     from windtunnel.fidelity import baselines as baselines
     from windtunnel.fidelity import equivalent_window as equivalent_window
     from windtunnel.fidelity import evaluate as evaluate
     from windtunnel.models import trace as trace
+    from windtunnel.study import reproduce as reproduce
+    from windtunnel.study import zoo as zoo
     from windtunnel.training import load as load
     from windtunnel.training import train as train
 

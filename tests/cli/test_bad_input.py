@@ -52,7 +52,7 @@ def refusal(words: list[str], capsys) -> str:
         ("bijection --episodes many", ["--episodes = 'many'", "whole number"]),
         ("bijection --seed -1", ["seed = -1", "0 to 4294967295"]),
         ("bijection --stream exam", ["--stream = 'exam'", "train, validation, test"]),
-        ("urn", ["tunnel = 'urn'", "bijection, hmm, recall"]),
+        ("cave", ["tunnel = 'cave'", "bijection, hmm, recall, urn"]),
         ("", ["first word must be a tunnel", "bijection, hmm, recall"]),
         ("--states 5 hmm", ["'--states'", "first word must be a tunnel"]),
     ],

@@ -141,7 +141,14 @@ def test_baselines_text(output):
         "bijection: symbols 5, length 6, replacement True, layout plain\n200 episodes, seed 1, stream test"
     )
     names = re.findall(r"^ ([a-z][a-z-]*(?: [a-z]+)?)  ", shown, re.MULTILINE)
-    assert names[1:] == ["uniform", "set-complement", "familiarity", "constant entropy", "exact belief"]
+    assert names[1:] == [
+        "uniform",
+        "set-complement",
+        "familiarity",
+        "last-observation",
+        "constant entropy",
+        "exact belief",
+    ]
     assert re.search(r"^ set-complement +∞ ", shown, re.MULTILINE)
 
     tunnel = wt.tunnels.Bijection(5, 6, replacement=True)

@@ -162,7 +162,7 @@ def test_a_signal_saves_and_says_how_to_resume(number, code, tmp_path):
     ("words", "told"),
     [
         ("", ["first word must be a tunnel", "bijection, hmm, recall"]),
-        ("urn transformer --out x", ["tunnel = 'urn'", "bijection, hmm, recall"]),
+        ("cave transformer --out x", ["tunnel = 'cave'", "bijection, hmm, recall, urn"]),
         ("hmm", ["second word must be a model", "transformer, mamba"]),
         ("hmm --out x", ["found '--out'", "second word must be a model"]),
         ("hmm perceptron --out x", ["model = 'perceptron'", "transformer, mamba, lstm, mlp, linear-attention"]),
@@ -189,7 +189,7 @@ def test_a_signal_saves_and_says_how_to_resume(number, code, tmp_path):
         ("hmm transformer --out x --device tpu", ["device = 'tpu'", "cpu"]),
         ("hmm transformer --out x --option rope", ["--option = 'rope'", "NAME=VALUE"]),
         ("hmm transformer --out x --option size=3", ["transformer option = 'size'", "positions"]),
-        ("hmm transformer --out x --option positions=odd", ["positions = 'odd'", "learned, rope, none"]),
+        ("hmm transformer --out x --option positions=odd", ["positions = 'odd'", "learned, rope, alibi, none"]),
         ("hmm transformer --out x --option batch=3", ["--option = 'batch=3'", "--batch"]),
         ("hmm transformer --out x --option seed=3", ["option = 'seed'", "must be seeds"]),
         ("hmm transformer --out x --option tunnel=hmm", ["option = 'tunnel'"]),

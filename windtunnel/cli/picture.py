@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import singledispatch
 
-from windtunnel.tunnels import HMM, Bijection, Episodes, Recall, Tunnel
+from windtunnel.tunnels import HMM, Bijection, Episodes, Recall, Tunnel, Urn
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,12 @@ def context(tunnel: Tunnel, episodes: Episodes, index: int) -> Context:
 @context.register
 def _(tunnel: Bijection, episodes: Episodes, index: int) -> Context:
     return Context([], prefix="v")
+
+
+@context.register
+def _(tunnel: Urn, episodes: Episodes, index: int) -> Context:
+    """The shares that the belief tries to learn."""
+    return Context(["shares " + " ".join(f"{p:.2f}" for p in episodes.latent["shares"][index].tolist())], prefix="c")
 
 
 @context.register

@@ -93,7 +93,7 @@ class Source:
             return order_by_sort(keys)
         # No sort inside compiled kernels: a compiled Bijection sampler failed on a GPU with an index beyond 19 (torch
         # 2.11, triton 3.6).  The fused sort is the suspect; it was not isolated.
-        return order_by_rank(keys) if size <= _RANKED else torch.compiler.disable(order_by_sort)(keys)
+        return order_by_rank(keys) if size <= _RANKED else torch.compiler.disable(order_by_sort)(keys)  # type: ignore
 
     def dirichlet(self, site: int, concentration: float, *shape: int) -> Float64[Tensor, "*shape n"]:
         """Symmetric Dirichlet rows; the category axis is the last of `shape`.

@@ -1,0 +1,115 @@
+"""`reproduce` and `claims`: what they print, and the one line for what they refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.study.micro import micro
+from windtunnel.cli.main import main
+from windtunnel.study import presets, reproduce, zoo
+
+
+@pytest.fixture
+def tiny_quick(monkeypatch, tmp_path):
+    """The quick preset on a study of seconds, away from the repository's own results."""
+    from dataclasses import replace
+
+    monkeypatch.setitem(presets.PRESETS, "quick", lambda: replace(micro(), preset="quick"))
+    monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))
+    monkeypatch.setenv("COLUMNS", "220")
+    monkeypatch.setattr("windtunnel.cli.reproduce.committed", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory) -> Path:
+    return reproduce(out=tmp_path_factory.mktemp("study"), plan=micro(), device="cpu").path
+
+
+def test_quick_shows_the_scale_and_goes_on(tiny_quick, capsys):
+    assert main(["reproduce"]) == 0
+    said = capsys.readouterr()
+    assert "Demonstration" in said.out and "judges no claim" in said.out
+    assert re.search(r"binding +small-bijection +mlp +\w+ +share", said.out)
+    assert re.search(r"binding +small-bijection +B: familiarity +absent", said.out)
+    assert "No full-size study here" in said.out and "No shipped networks" in said.out
+    assert "results/scratch/quick" in said.out and (tiny_quick / "results/scratch/quick/claims.json").exists()
+    assert "step 12/12" in said.err  # training is watched
+    assert main(["reproduce", "--out", "results/scratch/quick"]) == 0
+    assert "3 of 3 cells are done and kept" in capsys.readouterr().err
+
+
+def test_quick_shows_the_committed_study_and_the_shipped_networks(tiny_quick, study, monkeypatch, capsys):
+    from tests.training.cases import tiny
+    from windtunnel.study.results import StudyFolder
+    from windtunnel.training import train
+
+    run = train(recipe=tiny(steps=4), out=tiny_quick / "run", device="cpu")
+    zoo.export(run, "bijection-tiny", episodes=300)
+    monkeypatch.setattr("windtunnel.cli.reproduce.committed", lambda: StudyFolder(study))
+    assert main(["reproduce"]) == 0
+    shown = capsys.readouterr().out
+    assert f"The full-size study, from {study}" in shown and "hmm-lstm-fails" in shown
+    assert re.search(r"bijection-tiny .* agrees", shown)
+
+
+def test_an_interrupt_says_what_is_kept(tiny_quick, monkeypatch, capsys):
+    def interrupt(*words, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("windtunnel.study.measure.references", interrupt)
+    assert main(["reproduce"]) == 130
+    assert "kept in results/scratch/quick, and the same command goes on" in capsys.readouterr().err
+
+
+def test_claims_prints_the_ledger(study, output):
+    shown = output("claims", study)
+    for entry in json.loads((study / "claims.json").read_text())["claims"]:
+        assert entry["id"] in shown
+    assert re.search(r"^\d+ not tested at this scale$", shown, re.MULTILINE)
+    told = output("claims", study, "--only", "length-30")
+    assert "0.012 bits" in told and "needs the cell hmm-transformer" in told
+
+
+def test_claims_json(study, output):
+    told = json.loads(output("claims", study, "--json"))
+    assert told["study"]["preset"] == "micro" and len(told["claims"]) > 40
+    assert {"id", "claim", "source", "published", "measured", "outcome", "verdict", "reasons"} <= set(told["claims"][0])
+    (one,) = json.loads(output("claims", study, "--json", "--only", "roles"))["claims"]
+    assert one["id"] == "roles"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("reproduce --preset huge", "--preset = 'huge': must be one of quick, paper"),
+        ("reproduce --preset paper --device cpu", "must have a GPU"),
+        ("reproduce --max-minutes 0", "max_minutes = 0.0: must be above 0"),
+        ("reproduce --presset quick", "did you mean --preset"),
+        ("claims", "the first word must be DIR"),
+        ("claims {empty}", "it has no study.json"),
+        ("claims {old}", "format = 7, made by windtunnel 3: must be format 1"),
+        ("claims {study} --only nothing", "--only = 'nothing': must be one of bijection-transformer-reaches"),
+        ("reproduce --out {old}", "format = 7"),
+    ],
+)
+def test_refusals(words, line, study, tmp_path, refusal, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "study.json").write_text('{"format": 7, "windtunnel": "3", "preset": "quick"}')
+    places = {"empty": tmp_path / "empty", "old": tmp_path / "old", "study": study}
+    assert line in refusal(*words.format(**places).split())
+
+
+def test_the_paper_preset_says_how_long_it_would_take(refusal, tmp_path):
+    line = refusal("reproduce", "--preset", "paper", "--device", "cpu", "--out", tmp_path / "x")
+    assert re.search(
+        r"about [\d.]+ (min|h) on one H200, some [\d.]+ days on two CPU cores\); preset quick runs here", line
+    )
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,107 @@
+"""Synthetic results: cells as a study would leave them, with numbers that the test chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windtunnel.study.evidence import Evidence
+from windtunnel.study.primitives import Share
+from windtunnel.study.quantity import Quantity
+from windtunnel.training import recipe_for
+from windtunnel.tunnels import HMM, Bijection
+
+SPREAD = (0.98, 1.0, 1.01, 0.99, 1.02)  # five seeds that agree
+WIDE = (0.2, 0.5, 1.0, 2.0, 5.0)  # five that do not
+
+
+def values(line: float, side: str, how: str) -> list[float]:
+    """Five seeds on the claimed side of a positive line ("yes"), on the other ("no"), or on both ("straddle")."""
+    if how == "straddle":
+        return [line * factor for factor in WIDE]
+    factor = 0.5 if (side == "below") == (how == "yes") else 2.0
+    return [line * factor * wobble for wobble in SPREAD]
+
+
+def around(centre: float, width: float = 0.01) -> list[float]:
+    """Five seeds close to a number, on a linear scale."""
+    return [centre + width * step for step in (-1.0, -0.5, 0.0, 0.5, 1.0)]
+
+
+def linear(line: float, side: str, how: str, far: float = 0.2) -> list[float]:
+    """As `values`, for a number that may be 0 or negative."""
+    if how == "straddle":
+        return around(line, far)
+    return around(line + (far if (side == "above") == (how == "yes") else -far), far / 20)
+
+
+class Planted:
+    """A study with exactly what was put into it."""
+
+    def __init__(self) -> None:
+        self.cells: dict[str, dict[str, Any]] = {}
+
+    def cell(self, name: str, **fields: Any) -> dict[str, Any]:
+        tunnel = Bijection() if name.startswith("bijection") else HMM()
+        empty = {
+            "name": name,
+            "world": name.partition("-")[0],
+            "model": "transformer",
+            "seeds": [0, 1, 2, 3, 4],
+            "diverged": [],
+            "parameters": 2_670_000,
+            "sequences": 3_000_000,
+            "recipe": recipe_for(tunnel, "transformer").to_dict(),
+            "seconds": {},
+            "conditions": {},
+            "primitive": None,
+            "survey": [],
+        }
+        found = self.cells.setdefault(name, empty)
+        found |= fields
+        return found
+
+    def score(self, cell: str, metric: str, seeds: list[float], *conditions: str, scale: str = "log") -> None:
+        for condition in conditions or ("home",):
+            scored = self.cell(cell)["conditions"].setdefault(condition, {"metrics": {}})
+            scored["metrics"][metric] = Quantity.of_seeds(seeds, scale).to_dict()  # type: ignore[arg-type]
+
+    def baseline(self, world: str, name: str, metric: str, value: float, *conditions: str) -> None:
+        for condition in conditions or ("home",):
+            references = self.cells.setdefault(f"{world}-references", {"world": world, "conditions": {}, "seconds": {}})
+            scored = references["conditions"].setdefault(condition, {"baselines": {}})
+            scored["baselines"].setdefault(name, {})[metric] = value
+
+    def reading(
+        self,
+        cell: str,
+        name: str,
+        seeds: list[float],
+        *,
+        nulls: dict[str, list[float]] | None = None,
+        p: float = 0.001,
+        **where,
+    ) -> None:
+        for seed, value in enumerate(seeds):
+            self.cell(cell)["survey"].append(
+                {
+                    "name": name,
+                    "where": {"seed": seed, **where},
+                    "value": value,
+                    "low": value - 0.01,
+                    "high": value + 0.01,
+                    "over": "sequences",
+                    "nulls": nulls or {},
+                    "p_value": p,
+                    "note": "",
+                }
+            )
+
+    def share(self, cell: str, primitive: str, seeds: list[float], base_bits: float = 1.0) -> None:
+        quantity = Quantity.of_seeds(seeds)
+        kl = float(base_bits * (1 - np.mean(seeds)))
+        self.cell(cell)["primitive"] = Share(primitive, quantity, kl, "B", base_bits, tuple(seeds)).to_dict()
+
+    def evidence(self) -> Evidence:
+        return Evidence(self.cells)

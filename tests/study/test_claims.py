@@ -1,0 +1,403 @@
+"""Every claim, fed with planted results on either side of its line, gives the right verdict; a straddling one never
+says that it was reproduced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.study.planted import Planted, around, linear, values
+from windtunnel.errors import InputError
+from windtunnel.study.claim import judge
+from windtunnel.study.claims import CLAIMS, claim
+from windtunnel.study.claims.primitives import TABLE, WORLDS
+from windtunnel.study.evidence import Evidence
+from windtunnel.study.paper_plan import paper
+from windtunnel.study.primitives import PRIMITIVES
+from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
+
+PRIORS = ("home", "released")
+LAST = {"nulls": {"untrained": [0.0, 0.0], "random vectors": [0.1, 0.1], "exact belief": [2.0, 2.0]}}
+
+
+def reaches(cell: str, line: float, *conditions: str) -> Callable[[Planted, str], None]:
+    def plant(p: Planted, how: str) -> None:
+        for metric in ("entropy_mae_bits", "curve_mae_bits", "kl_bits"):
+            p.score(cell, metric, values(line, "below", how), *conditions)
+
+    return plant
+
+
+def fails(cell: str, other: str, *conditions: str) -> Callable[[Planted, str], None]:
+    def plant(p: Planted, how: str) -> None:
+        p.baseline(cell.partition("-")[0], "uniform", "entropy_mae_bits", 1.0, *conditions)
+        for name in (cell, other):
+            p.score(name, "entropy_mae_bits", values(0.5, "above", how), *conditions)
+
+    return plant
+
+
+def gap(world: str) -> Callable[[Planted, str], None]:
+    def plant(p: Planted, how: str) -> None:
+        p.score(f"{world}-transformer", "entropy_mae_bits", [0.01] * 4 + [0.0101])
+        for mlp in ("mlp", "mlp-position"):
+            p.score(f"{world}-{mlp}", "entropy_mae_bits", values(0.1, "above", how))
+
+    return plant
+
+
+def length(k: int, line: float) -> Callable[[Planted, str], None]:
+    def plant(p: Planted, how: str) -> None:
+        p.score("hmm-transformer", "entropy_mae_bits", values(line, "below", how), f"length-{k}", f"length-{k}-beyond")
+        p.score("hmm-transformer-paper", "entropy_mae_bits", values(line, "below", how), f"length-{k}")
+
+    return plant
+
+
+def late(p: Planted, how: str) -> None:
+    for k, seeds in ((20, around(0.001, 1e-5)), (50, linear(0.01, "above", how, far=0.009))):
+        p.reading("hmm-transformer", "bits lost with late attention off", seeds, length=k, positions="all")
+
+
+def accuracy(cell: str, side: str, line: float) -> Callable[[Planted, str], None]:
+    def plant(p: Planted, how: str) -> None:
+        p.score(cell, "accuracy", linear(line, side, how, far=0.02), scale="linear")
+        p.score(cell, "kl_bits", around(1.0))
+
+    return plant
+
+
+def capacity(p: Planted, how: str) -> None:
+    for cell, lost in (("recall-transformer", around(0.5)), ("recall-mamba", linear(0.6, "above", how, far=0.1))):
+        p.score(cell, "accuracy", around(1.0, 0.0), "pairs-8", scale="linear")
+        p.score(cell, "accuracy", [1.0 - x for x in lost], "pairs-256", scale="linear")
+
+
+def agree(p: Planted, how: str) -> None:
+    errors = [0.01 * 1.2**rank for rank in range(20)]
+    blocks = [errors[start : start + 5] for start in range(0, 20, 5)]
+    other = {"yes": blocks, "no": blocks[::-1]}.get(how, [block[::-1] for block in blocks])  # reversed within blocks
+    for model, own, its in zip(("transformer", "mamba", "lstm", "mlp"), blocks, other, strict=True):
+        p.score(f"hmm-{model}", "entropy_mae_bits", own)
+        for metric in ("kl_bits", "tv"):
+            p.score(f"hmm-{model}", metric, its)
+
+
+def spread(p: Planted, how: str) -> None:
+    wobble = {"yes": 0.001, "no": 1.5, "straddle": 0.3}[how]
+    for index, model in enumerate(("transformer", "mamba", "lstm")):
+        p.score(f"hmm-{model}", "entropy_mae_bits", [10.0 ** (index - 3 + wobble * s) for s in (-1, -0.3, 0, 0.4, 1)])
+
+
+def matched(p: Planted, how: str) -> None:
+    p.cell("hmm-transformer-9x256", parameters={"yes": 2_680_500, "no": 7_130_000}.get(how, round(2_680_000 * 1.01)))
+
+
+def memorised(p: Planted, how: str) -> None:
+    for name in ("bijection-transformer", "hmm-transformer"):
+        p.cell(name, overlap={"trained": 10, "test": 5, "shared": 0})
+    if how != "yes":
+        p.cell("bijection-transformer", sequences=2**60)
+        p.cell("hmm-transformer", recipe=p.cells["bijection-transformer"]["recipe"], sequences=2**60)
+
+
+def keys(p: Planted, how: str) -> None:
+    for group in ("keys", "values"):
+        for kind in ("raw", "centred"):
+            seeds = linear(0.1, "below", how, far=0.05)
+            p.reading("bijection-transformer", f"key cosine, {kind}", seeds, **LAST, hypotheses=group, path="formed")
+
+
+def sharpening(p: Planted, how: str) -> None:
+    name = "attention entropy, fall from first to last layer"
+    seeds = around(-0.5) if how == "no" else linear(0.85, "above", how, far=0.1)
+    p.reading("bijection-transformer", name, seeds, **LAST)
+
+
+def manifold(p: Planted, how: str) -> None:
+    p.reading("bijection-transformer", "PC1 share", linear(0.84, "above", how, far=0.05), stream="values")
+    p.reading("bijection-replacement-transformer", "entropy after position, PC1", around(0.5), stream="values")
+
+
+def dissociation(p: Planted, how: str) -> None:
+    for cell in ("bijection-transformer", "hmm-transformer"):
+        p.reading(cell, "frame–precision dissociation", linear(0.0, "above", how), **LAST)
+
+
+def clusters(p: Planted, how: str) -> None:
+    seeds = {"yes": [5.0] * 5, "no": [3.0] * 5}.get(how, [5.0, 5.0, 6.0, 5.0, 4.0])
+    p.reading("hmm-mamba", "clusters by silhouette", seeds, **LAST)
+
+
+def collapse(p: Planted, how: str) -> None:
+    for cell in ("hmm-lstm", "hmm-lstm-stacked"):
+        p.reading(cell, "PC1 share", linear(0.9, "above", how, far=0.05), stream="residual")
+
+
+def layers(p: Planted, how: str) -> None:
+    p.score("bijection-transformer", "kl_bits", [0.01] * 5)
+    for method in ("zero", "resample"):
+        for layer in range(3):
+            lost = [0.01 * (times - 1) for times in values(10.0, "above", how)]
+            p.reading(
+                "bijection-transformer", "bits lost to ablation", lost, part="whole layer", method=method, layer=layer
+            )
+
+
+def head(p: Planted, how: str) -> None:
+    seeds = linear(0.5, "above", how)
+    p.reading("bijection-transformer", "share of the largest head", seeds, method="zero", layer=0)
+    p.reading("bijection-transformer", "effective number of heads", around(1.5), method="zero", layer=0)
+
+
+def roles(p: Planted, how: str) -> None:
+    for role, site in (("routing", "at it"), ("update", "at it"), ("carry", "before it")):
+        seeds = linear(0.05, "above", how, far=0.04)
+        p.reading("hmm-transformer", "bits lost without a role", seeds, role=role, site=site, layer=1)
+
+
+def heads(p: Planted, how: str) -> None:
+    p.score("hmm-transformer-heads-1", "kl_bits", [0.01] * 5)
+    p.score("hmm-transformer-heads-12", "kl_bits", values(0.005, "above", how))
+
+
+def primitive(model: str, name: str) -> Callable[[Planted, str], None]:
+    """A network that has the primitive ("yes"), lacks it ("no"), or comes out on both sides of 0.95."""
+
+    def plant(p: Planted, how: str) -> None:
+        shares = {"yes": around(0.99, 0.001), "no": around(0.01, 0.001)}.get(how, around(0.95, 0.04))
+        for world in WORLDS[name]:
+            p.share(f"{world}-{model}", name, shares)
+        for world, condition in (("hmm-sticky", "home"), ("bijection-replacement", "unseen")):
+            p.baseline(world, "uniform", "kl_bits", 1.0, condition)
+            p.score(f"{world}-{model}", "kl_bits", around(0.01, 0.001), condition)
+
+    return plant
+
+
+def table(p: Planted, how: str) -> None:
+    for model, has in TABLE.items():
+        for name in PRIMITIVES:
+            wanted = "yes" if name in has else "no"
+            primitive(model, name)(p, {"no": "yes"}.get(wanted, wanted) if how == "no" else wanted)
+    if how == "straddle":
+        primitive("transformer", "transport")(p, "straddle")
+
+
+PLANTS: dict[str, Callable[[Planted, str], None]] = {
+    "bijection-transformer-reaches": reaches("bijection-transformer", 0.007),
+    "bijection-mamba-reaches": reaches("bijection-mamba", 0.010),
+    "bijection-lstm-reaches": reaches("bijection-lstm", 0.009),
+    "hmm-mamba-reaches": reaches("hmm-mamba", 0.024, *PRIORS),
+    "bijection-mlp-fails": fails("bijection-mlp", "bijection-mlp-position", "home"),
+    "hmm-lstm-fails": fails("hmm-lstm", "hmm-lstm-stacked", *PRIORS),
+    "hmm-mlp-fails": fails("hmm-mlp", "hmm-mlp-position", *PRIORS),
+    "bijection-gap": gap("bijection"),
+    "hmm-gap": gap("hmm"),
+    "hmm-transformer-7.5e-5": reaches("hmm-transformer-9x256", 7.5e-5, *PRIORS),
+    "hmm-transformer-0.049": reaches("hmm-transformer", 0.049, *PRIORS),
+    "kl-and-tv-agree": agree,
+    "seed-spread": spread,
+    "length-30": length(30, 0.012),
+    "length-50": length(50, 0.029),
+    "length-200": lambda p, how: p.score(
+        "hmm-transformer", "entropy_mae_bits", values(0.029, "below", how), "length-200-beyond"
+    ),
+    "late-attention": late,
+    "recall-transformer-accuracy": accuracy("recall-transformer", "above", 0.99),
+    "recall-mamba-accuracy": accuracy("recall-mamba", "above", 0.95),
+    "recall-lstm-accuracy": accuracy("recall-lstm", "below", 0.05),
+    "recall-capacity": capacity,
+    "capacity-match": matched,
+    "no-memorising": memorised,
+    "orthogonal-keys": keys,
+    "sharpening": sharpening,
+    "value-manifold": manifold,
+    "frame-precision": dissociation,
+    "mamba-five-clusters": clusters,
+    "lstm-collapse": collapse,
+    "every-layer": layers,
+    "one-frame-head": head,
+    "roles": roles,
+    "more-heads": heads,
+    "softmax-necessary": primitive("linear-attention", "binding"),
+    "primitives-table": table,
+} | {f"{model}-{name}": primitive(model, name) for model in TABLE for name in PRIMITIVES}
+
+CANNOT = {"softmax-necessary"} | {
+    f"{model}-{name}" for model, has in TABLE.items() for name in PRIMITIVES if name not in has
+}
+"""Claims that something cannot be done: having it refutes them, lacking it never proves them."""
+EXACT = {"capacity-match", "no-memorising"}
+"""Counts, which have no interval that could straddle."""
+
+
+def verdict(name: str, how: str):
+    p = Planted()
+    PLANTS[name](p, how)
+    return claim(name).judge(p.evidence())
+
+
+def test_every_claim_is_planted():
+    assert set(PLANTS) == {one.id for one in CLAIMS}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_on_the_claimed_side(name):
+    found = verdict(name, "yes" if name not in CANNOT else "no")
+    expected = ONLY_AS if name in CANNOT or name == "primitives-table" else REPRODUCED
+    assert found.outcome == expected, found
+    assert found.reasons and any(character.isdigit() for character in " ".join(found.reasons))
+    if name in CANNOT:
+        assert "not found within this budget" in found.words
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_on_the_other_side(name):
+    found = verdict(name, "no" if name not in CANNOT else "yes")
+    assert found.outcome == NOT, found
+
+
+@pytest.mark.parametrize("name", sorted(set(PLANTS) - EXACT))
+def test_a_straddling_interval_never_says_reproduced(name):
+    found = verdict(name, "straddle")
+    assert found.outcome == INCONCLUSIVE, found
+    assert found.p_value is None or found.p_value > 0.05
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_without_results_a_claim_is_not_tested_and_says_what_it_needs(name):
+    found = claim(name).judge(Evidence({}))
+    assert found.outcome == UNTESTED and found.reasons[0]
+
+
+def test_claims_name_cells_that_the_full_size_study_runs():
+    plan = paper()
+    known = {cell.name for cell in plan.cells} | {f"{world.name}-references" for world in plan.worlds}
+    for one in CLAIMS:
+        assert one.cells and set(one.cells) <= known, one.id
+        assert all((one.words, one.source, one.published, one.measured))
+
+
+# --- reproduced only …
+def test_only_for_the_averaged_curve():
+    p = Planted()
+    reaches("hmm-transformer-9x256", 7.5e-5, *PRIORS)(p, "no")
+    p.score("hmm-transformer-9x256", "curve_mae_bits", values(7.5e-5, "below", "yes"), *PRIORS)
+    assert claim("hmm-transformer-7.5e-5").judge(p.evidence()).words == "reproduced only for the averaged-curve metric"
+
+
+def test_only_on_one_prior():
+    p = Planted()
+    reaches("hmm-mamba", 0.024, *PRIORS)(p, "no")
+    p.score("hmm-mamba", "entropy_mae_bits", values(0.024, "below", "yes"), "released")
+    found = claim("hmm-mamba-reaches").judge(p.evidence())
+    assert found.words == "reproduced only on the prior of the released code"
+
+
+def test_only_for_the_stacked_lstm():
+    p = Planted()
+    fails("hmm-lstm", "hmm-lstm-stacked", *PRIORS)(p, "no")
+    p.score("hmm-lstm-stacked", "entropy_mae_bits", values(0.5, "above", "yes"), *PRIORS)
+    assert claim("hmm-lstm-fails").judge(p.evidence()).words == "reproduced only for the stacked LSTM without skips"
+
+
+def test_only_without_the_position_control():
+    p = Planted()
+    manifold(p, "yes")
+    p.cells["bijection-replacement-transformer"]["survey"] = []
+    p.reading("bijection-replacement-transformer", "entropy after position, PC1", around(0.02), stream="values")
+    assert claim("value-manifold").judge(p.evidence()).words == "reproduced only without the position control"
+
+
+def test_only_as_an_average_that_includes_trained_positions():
+    p = Planted()
+    length(50, 0.029)(p, "yes")
+    p.score("hmm-transformer", "entropy_mae_bits", values(0.029, "below", "no"), "length-50-beyond")
+    assert "average over all positions" in claim("length-50").judge(p.evidence()).words
+    length(50, 0.029)(p, "yes")
+    p.score("hmm-transformer-paper", "entropy_mae_bits", values(0.029, "below", "no"), "length-50")
+    assert claim("length-50").judge(p.evidence()).words == "reproduced only without a position embedding"
+
+
+def test_clusters_that_exact_beliefs_form_as_well():
+    p = Planted()
+    p.reading("hmm-mamba", "clusters by silhouette", [5.0] * 5, nulls={"exact belief": [5.0, 5.0]})
+    assert "property of the exact belief" in claim("mamba-five-clusters").judge(p.evidence()).words
+
+
+def test_zero_ablation_only_and_a_head_elsewhere():
+    p = Planted()
+    layers(p, "yes")
+    for reading in p.cells["bijection-transformer"]["survey"]:
+        if reading["where"]["method"] == "resample":
+            reading["value"] = 0.001
+    assert "zero-ablation" in claim("every-layer").judge(p.evidence()).words
+    p = Planted()
+    head(p, "yes")
+    p.cells["bijection-transformer"]["survey"][0]["where"]["layer"] = 2
+    assert "not in the first layer" in claim("one-frame-head").judge(p.evidence()).words
+
+
+def test_a_trained_test_world_qualifies():
+    p = Planted()
+    memorised(p, "yes")
+    p.cell("bijection-transformer", overlap={"trained": 10, "test": 5, "shared": 2})
+    assert claim("no-memorising").judge(p.evidence()).outcome == ONLY_AS
+
+
+# --- cannot
+def test_a_failed_control_leaves_cannot_open():
+    p = Planted()
+    primitive("lstm", "transport")(p, "no")
+    p.score("hmm-sticky-lstm", "kl_bits", around(0.9, 0.001))
+    found = claim("lstm-transport").judge(p.evidence())
+    assert found.outcome == INCONCLUSIVE and "failed training" in found.reasons[-1]
+
+
+def test_one_recipe_that_passes_refutes_cannot():
+    p = Planted()
+    primitive("lstm", "binding")(p, "no")
+    p.share("bijection-replacement-lstm", "binding", around(0.99, 0.001))
+    assert claim("lstm-binding").judge(p.evidence()).outcome == NOT
+
+
+def test_a_partial_share_is_not_found_within_this_budget():
+    p = Planted()
+    primitive("lstm", "transport")(p, "no")
+    p.share("hmm-rotating-lstm", "transport", around(0.5))
+    found = claim("lstm-transport").judge(p.evidence())
+    assert "not found within this budget" in found.words and "partial" in " ".join(found.reasons)
+
+
+def test_a_void_cell_is_not_tested():
+    p = Planted()
+    for world in WORLDS["accumulation"]:
+        p.share(f"{world}-lstm", "accumulation", around(0.99, 0.001), base_bits=0.2)
+    found = claim("lstm-accumulation").judge(p.evidence())
+    assert found.outcome == UNTESTED and "void" in found.reasons[0]
+
+
+def test_bimodal_seeds_are_told_as_successes_and_a_median():
+    p = Planted()
+    for world in WORLDS["accumulation"]:
+        p.share(f"{world}-mamba", "accumulation", [0.99, 0.98, 0.01, 0.99, 0.02])
+    found = claim("mamba-accumulation").judge(p.evidence())
+    assert found.outcome == INCONCLUSIVE and "3 of 5 seeds, median share 0.980" in " ".join(found.reasons)
+
+
+def test_all_claims_at_once_survive_the_correction_when_the_evidence_is_strong():
+    p = Planted()
+    for name, plant in PLANTS.items():
+        if name not in ("primitives-table",):
+            plant(p, "yes" if name not in CANNOT else "no")
+    p.cell("hmm-transformer-9x256", parameters=7_130_000)
+    found = judge(CLAIMS, p.evidence())
+    assert UNTESTED not in {v.outcome for v in found.values()}
+    assert sum(v.outcome in (REPRODUCED, ONLY_AS) for v in found.values()) > 35
+
+
+def test_unknown_claim():
+    with pytest.raises(InputError, match="claim = 'x': must be one of bijection-transformer-reaches"):
+        claim("x")

@@ -1,0 +1,111 @@
+"""The plans themselves: equal budgets and sizes, honest estimates, one line when something is in the way."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from windtunnel import models
+from windtunnel.errors import InputError
+from windtunnel.study.estimate import (
+    H200_TOKENS_PER_S,
+    cell_seconds,
+    duration,
+    measured_rates,
+    plan_bytes,
+    plan_seconds,
+    require_disk,
+)
+from windtunnel.study.overlap import fingerprints, overlap
+from windtunnel.study.paper_plan import ARCHITECTURES, HEADLINE, paper
+from windtunnel.study.presets import plan_for
+from windtunnel.study.primitives import reference_rows, trial
+from windtunnel.study.quick_plan import quick
+from windtunnel.training.standard import PAPER_SIZE
+from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
+
+PAPER = paper()
+
+
+def test_every_architecture_has_the_same_budget_in_a_world():
+    for world in PAPER.worlds:
+        budgets = {cell.sequences // 1000 for cell in PAPER.cells if cell.world == world.name}
+        assert len(budgets) == 1, world.name
+
+
+@pytest.mark.parametrize("cell", [cell for cell in PAPER.cells if cell.sweep], ids=lambda cell: cell.name)
+def test_compared_networks_are_of_the_paper_size(cell):
+    assert cell.name == f"{cell.world}-{cell.recipe.model}" and cell.recipe.model in ARCHITECTURES
+    with torch.device("meta"):
+        network = models.build(cell.recipe.model, cell.recipe.tunnel, quiet=True, **cell.recipe.model_options)
+    assert abs(models.describe(network).params / PAPER_SIZE - 1) <= 0.01
+
+
+def test_seeds_and_names():
+    names = [cell.name for cell in PAPER.cells]
+    assert len(set(names)) == len(names) and set(HEADLINE) <= set(names)
+    for cell in PAPER.cells:
+        assert len(cell.recipe.seeds) in (1, 3, 5)
+        assert (len(cell.recipe.seeds) == 5) == (cell.name in HEADLINE)
+        assert PAPER.world(cell.world).tunnel is not None
+        if cell.sweep:  # the rate is known before it is taken over
+            assert names.index(cell.sweep) <= names.index(cell.name)
+
+
+def test_the_other_shapes_can_be_built():
+    for cell in PAPER.cells:
+        if not cell.sweep:
+            with torch.device("meta"):
+                models.build(cell.recipe.model, cell.recipe.tunnel, quiet=True, **cell.recipe.model_options)
+
+
+def test_quick_has_one_world_per_primitive_and_each_is_worth_something():
+    plan = quick()
+    asked = [trial(world.tunnel) for world in plan.worlds]
+    assert [one.primitive for one in asked if one] == ["accumulation", "transport", "binding"]
+    for world in plan.worlds:
+        for name, row in reference_rows(world.tunnel, episodes=500).items():
+            assert row.state == ("absent" if name.startswith("B: ") or "no accumulation)" in name else "realised"), name
+
+
+def test_estimates_add_up_and_learn():
+    total = sum(cell_seconds(cell, PAPER) for cell in PAPER.cells)
+    assert plan_seconds(PAPER) == pytest.approx(total) and total > 0
+    assert plan_seconds(PAPER, [cell.name for cell in PAPER.cells]) == 0
+    done = [{"model": "mamba", "tokens": 8e6, "seconds": {"train": 1.0}}, {"kind": "references"}]
+    rates = measured_rates(done)
+    assert rates["mamba"] == 8e6 and rates["lstm"] == H200_TOKENS_PER_S["lstm"]
+    assert plan_seconds(PAPER, rates=rates) < total
+
+
+def test_disk(tmp_path):
+    assert 2**30 < plan_bytes(PAPER) < 2**35 and plan_bytes(PAPER, [c.name for c in PAPER.cells]) < 2**25
+    require_disk(tmp_path / "not" / "there", 1)
+    with pytest.raises(InputError, match=r"GiB free: must be at least \d+\.\d GiB"):
+        require_disk(tmp_path, 2**60)
+
+
+def test_durations():
+    assert [duration(s) for s in (42, 600, 9000, 300_000)] == ["42 s", "10 min", "2.5 h", "3.5 days"]
+
+
+def test_unknown_preset():
+    with pytest.raises(InputError, match="preset = 'huge': must be one of quick, paper"):
+        plan_for("huge")
+
+
+@pytest.mark.parametrize("tunnel", [Bijection(), HMM(), Recall(pairs=4, queries=1, keys=8, values=8), Urn()], ids=repr)
+def test_fingerprints_tell_worlds_apart(tunnel: Tunnel):
+    latent = tunnel.sample(500, seed=3, stream="test").latent
+    found = fingerprints(tunnel, latent)
+    assert len(set(found.tolist())) == 500
+    assert torch.equal(found, fingerprints(tunnel, tunnel.sample(500, seed=3, stream="test").latent))
+
+
+def test_overlap_counts_what_is_there():
+    from tests.training.cases import tiny
+
+    few = tiny(Bijection(symbols=3, length=3), batch=50, steps=4)  # six worlds in all: every test world was trained on
+    assert overlap(few, 30, "cpu") == {"trained": 200, "test": 30, "shared": 30}
+    many = tiny(Bijection(), batch=50, steps=4, seeds=(0, 1))
+    assert overlap(many, 30, "cpu") == {"trained": 400, "test": 30, "shared": 0}

@@ -1,0 +1,77 @@
+"""The interval and the p-value are two sides of one test."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from windtunnel.study.quantity import Quantity, difference, number, plain, ratio
+
+NUMBERS = st.floats(0.01, 100.0)
+
+
+@given(st.lists(NUMBERS, min_size=2, max_size=6, unique=True), NUMBERS, st.sampled_from(["log", "linear"]))
+def test_the_interval_excludes_the_line_exactly_where_p_is_small(values, line, scale):
+    quantity = Quantity.of_seeds(values, scale)
+    p = quantity.p_against(line)
+    if abs(p - 0.05) > 1e-9:
+        assert (quantity.side(line) != "straddles") == (p < 0.05)
+
+
+@given(st.lists(NUMBERS, min_size=3, max_size=6, unique=True), NUMBERS)
+def test_p_is_that_of_a_t_test(values, line):
+    assert Quantity.of_seeds(values).p_against(line) == pytest.approx(stats.ttest_1samp(values, line).pvalue, abs=1e-9)
+    logs = stats.ttest_1samp(np.log(values), math.log(line)).pvalue
+    assert Quantity.of_seeds(values, "log").p_against(line) == pytest.approx(logs, abs=1e-9)
+
+
+@given(NUMBERS, st.floats(0.01, 1.0), st.floats(0.01, 1.0), NUMBERS)
+def test_a_bootstrap_interval_agrees_with_its_p(mean, below, above, line):
+    quantity = Quantity(mean, mean - below, mean + above, "sequences")
+    p = quantity.p_against(line)
+    if abs(p - 0.05) > 1e-6:
+        assert (quantity.side(line) != "straddles") == (p < 0.05)
+
+
+def test_what_cannot_be_told_straddles():
+    assert Quantity(math.nan, math.nan, math.nan, "sequences").side(1.0) == "straddles"
+    assert Quantity(math.nan, math.nan, math.nan, "sequences").p_against(1.0) == 1.0
+    assert Quantity.of_seeds([1.0, math.inf]).p_against(0.5) == 1.0
+
+
+def test_exact_numbers_have_no_doubt_but_on_the_line():
+    assert Quantity.exact(3).side(2) == "above" and Quantity.exact(3).p_against(2) == 0.0
+    assert Quantity.exact(2).side(2) == "straddles" and Quantity.exact(2).p_against(2) == 1.0
+
+
+def test_seeds_without_spread_are_decided():
+    same = Quantity.of_seeds([1.0, 1.0, 1.0])
+    assert same.side(0.99) == "above" and same.p_against(0.99) == 0.0
+    assert same.side(1.0) == "straddles" and same.p_against(1.0) == 1.0
+
+
+def test_ratios_and_differences_are_paired_by_seed():
+    a, b = Quantity.of_seeds([2.0, 4.0, 8.0, 9.0]), Quantity.of_seeds([1.0, 2.0, 4.0])
+    assert ratio(a, b).values == (2.0, 2.0, 2.0) and ratio(a, b).side(1.9) == "above"
+    assert difference(a, b).values == (1.0, 2.0, 4.0)
+    one = Quantity(2.0, 1.9, 2.1, "sequences")
+    assert ratio(one, Quantity.exact(1.0)).low == pytest.approx(2.0 / math.sqrt(2.1 / 1.9))
+    gap = difference(one, Quantity(1.0, 0.9, 1.1, "sequences"))
+    assert (gap.low, gap.high) == (pytest.approx(1 - math.hypot(0.1, 0.1)), pytest.approx(1 + math.hypot(0.1, 0.1)))
+
+
+def test_records_round_trip():
+    for quantity in (Quantity.of_seeds([0.1, 0.2], "log"), Quantity(1.0, 0.5, 2.0, "sequences"), Quantity.exact(3.0)):
+        again = Quantity.of_record(quantity.to_dict())
+        assert (again.mean, again.low, again.high, again.over) == (
+            quantity.mean,
+            quantity.low,
+            quantity.high,
+            quantity.over,
+        )
+    assert plain(math.inf) == "inf" and number("inf") == math.inf and plain(math.nan) is None

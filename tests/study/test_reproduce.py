@@ -1,0 +1,194 @@
+"""A whole study in seconds: what it leaves, that it goes on from a kill at any write, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.study.micro import micro
+from windtunnel.errors import InputError
+from windtunnel.study import StudyFolder, reproduce, sitting
+from windtunnel.training import Diverged, files
+
+
+class Killed(BaseException):
+    """What a kill looks like from inside: nothing after it runs."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> StudyFolder:
+    """A study that nobody interrupted."""
+    return reproduce(out=tmp_path_factory.mktemp("whole") / "study", plan=micro(), device="cpu")
+
+
+def lasting(study: StudyFolder) -> dict:
+    """What must not depend on interruptions: everything but clocks and machines."""
+    return {
+        name: {key: value for key, value in cell.items() if key not in ("seconds", "environment")}
+        for name, cell in study.cells().items()
+    }
+
+
+def test_what_a_study_leaves(whole):
+    head, cells = whole.head(), whole.cells()
+    assert head["preset"] == "micro" and head["format"] == 1 and head["environments"][0]["versions"]["torch"]
+    assert head["finished"] == ["small-bijection-mlp", "small-hmm-transformer", "small-urn-lstm"]
+    assert len(cells) == 6 and not list(whole.path.rglob("*.part")) and not list(whole.path.rglob("*.tmp"))
+
+    lstm = cells["small-urn-lstm"]
+    assert lstm["seeds"] == [0, 1] and lstm["diverged"] == [] and lstm["sequences"] == 96
+    assert set(lstm["sweep"]["kl_bits"]) >= {"-1", "0", "1"} and lstm["overlap"]["shared"] == 0
+    assert lstm["recipe"]["optimiser"]["lr"] == pytest.approx(3e-3 * 3.0 ** lstm["sweep"]["chosen"])
+    assert len(lstm["conditions"]["home"]["metrics"]["kl_bits"]["per_seed"]) == 2
+    assert lstm["primitive"]["primitive"] == "accumulation"
+    assert lstm["seconds"]["train"] > 0 and lstm["seconds"]["sweep"] > 0 and lstm["seconds"]["gpu"] == 0
+
+    hmm = cells["small-hmm-transformer"]["conditions"]
+    assert "metrics" in hmm["home"] and "tied to its first 8 positions" in hmm["length-6"]["missing"]
+    assert "uniform" in cells["small-hmm-references"]["conditions"]["length-6-beyond"]["baselines"]
+    assert "seen" in cells["small-bijection-mlp"]["conditions"]["seen"]["subset"]
+    assert any(name.startswith("B: ") for name in cells["small-bijection-references"]["rows"])
+    assert not list(whole.path.rglob("resume-*")) and list(whole.path.rglob("step-*.safetensors"))
+
+
+def test_the_table_is_tidy(whole):
+    rows = list(csv.DictReader((whole.path / "table.csv").read_text().splitlines()))
+    cells = whole.cells()
+    kl = [
+        float(r["value"])
+        for r in rows
+        if (r["cell"], r["condition"], r["metric"]) == ("small-urn-lstm", "home", "kl_bits")
+    ]
+    assert kl == cells["small-urn-lstm"]["conditions"]["home"]["metrics"]["kl_bits"]["per_seed"]
+    shares = [r for r in rows if r["metric"] == "share of binding"]
+    assert {r["seed"] for r in shares} >= {"0", "B: familiarity"}
+    assert all(r["value"] != "" for r in rows)
+
+
+def test_the_ledger_has_every_claim(whole):
+    entries = whole.ledger()
+    assert len(entries) > 40 and {entry["outcome"] for entry in entries} == {"not tested at this scale"}
+    assert all(entry["reasons"] for entry in entries)
+
+
+def test_a_finished_study_is_left_alone(whole):
+    before = {path: path.stat().st_mtime_ns for path in whole.path.rglob("cells/*.json")}
+    told: list[str] = []
+    reproduce(out=whole.path, plan=micro(), device="cpu", say=told.append)
+    assert {path: path.stat().st_mtime_ns for path in whole.path.rglob("cells/*.json")} == before
+    assert told == ["3 of 3 cells are done and kept"]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.7, 0.9, 0.98])
+def test_a_kill_at_any_write_loses_nothing(share, whole, tmp_path, monkeypatch):
+    """The n-th write and all after it never happen; the same call then ends with the same cells."""
+    writes, real = 0, files.write_bytes
+
+    def counting(path: Path, content: bytes) -> None:
+        nonlocal writes
+        writes += 1
+        if writes > limit:
+            raise Killed
+        real(path, content)
+
+    monkeypatch.setattr(files, "write_bytes", counting)
+    monkeypatch.setattr("windtunnel.study.results.write_bytes", counting)
+    limit = round(share * WRITES)
+    with pytest.raises(Killed):
+        reproduce(out=tmp_path / "study", plan=micro(), device="cpu")
+    limit = 10**9
+    study = reproduce(out=tmp_path / "study", plan=micro(), device="cpu")
+    assert lasting(study) == lasting(whole)
+
+
+WRITES = 60
+"""About as many as one study makes; a kill beyond the last would not be one, and the test would say so."""
+
+
+def test_pieces_of_time_add_up(whole, tmp_path):
+    told: list[str] = []
+    for _ in range(200):
+        study = reproduce(out=tmp_path / "study", plan=micro(), device="cpu", max_minutes=0.01, say=told.append)
+        if len(study.head()["finished"]) == 3:
+            break
+    assert any("goes on from here" in line for line in told)
+    assert lasting(study) == lasting(whole)
+
+
+def test_a_plan_may_limit_itself(tmp_path):
+    told: list[str] = []
+    study = reproduce(out=tmp_path, plan=replace(micro(), minutes=1e-9), device="cpu", say=told.append)
+    assert study.head()["finished"] == [] and "goes on from here" in told[-1]
+    study = reproduce(out=tmp_path, plan=replace(micro(), minutes=1e-9), device="cpu", max_minutes=60)
+    assert len(study.head()["finished"]) == 3
+
+
+def test_instruments_are_applied_and_kept(tmp_path):
+    study = reproduce(out=tmp_path, plan=micro(surveys=True), device="cpu")
+    survey = study.cell("small-hmm-transformer")["survey"]
+    names = {reading["name"] for reading in survey}
+    assert "PC1 share" in names and any("settled" in name for name in names)
+    assert any("late attention off" in name for name in names)
+    assert all("nulls" in reading or "missing" in reading for reading in survey)
+
+
+def test_a_diverged_seed_counts(tmp_path, monkeypatch):
+    real = sitting.train
+
+    def sometimes(*, recipe, seeds, **options):
+        if recipe.model == "lstm" and 1 in seeds:
+            raise Diverged("seed 1: the loss was not finite at step 3", 1)
+        return real(recipe=recipe, seeds=seeds, **options)
+
+    monkeypatch.setattr(sitting, "train", sometimes)
+    study = reproduce(out=tmp_path, plan=micro(), device="cpu")
+    cell = study.cell("small-urn-lstm")
+    assert cell["seeds"] == [0, 1] and cell["diverged"] == [1] and cell["primitive"]["diverged"] == 1
+    uniform = study.evidence().baseline("small-urn", "uniform", "kl_bits")
+    assert cell["conditions"]["home"]["metrics"]["kl_bits"]["per_seed"][1] == pytest.approx(uniform)
+    assert len(cell["primitive"]["per_seed"]) == 2
+
+
+# --- what is refused
+def test_another_version_is_refused(whole, tmp_path):
+    (tmp_path / "study.json").write_text(json.dumps({"format": 99, "windtunnel": "7.0", "preset": "micro"}))
+    for call in (lambda: reproduce(out=tmp_path, plan=micro(), device="cpu"), StudyFolder(tmp_path).cells):
+        with pytest.raises(InputError, match=r"format = 99, made by windtunnel 7\.0: must be format 1"):
+            call()
+
+
+def test_another_preset_or_recipe_is_refused(whole):
+    with pytest.raises(InputError, match="holds a study of preset 'micro': must be 'other'"):
+        reproduce(out=whole.path, plan=replace(micro(), preset="other"), device="cpu")
+    plan = micro()
+    changed = replace(plan.cells[2], recipe=plan.cells[2].recipe.with_options(steps=13))
+    with pytest.raises(InputError, match=r"small-bijection-mlp\.json: was made with another recipe"):
+        reproduce(out=whole.path, plan=replace(plan, cells=(*plan.cells[:2], changed)), device="cpu")
+
+
+def test_a_gpu_study_without_a_gpu_says_how_long_and_offers_quick(tmp_path):
+    with pytest.raises(
+        InputError, match=r"preset = 'paper': must have a GPU \(about .* on one H200, .*\); preset quick"
+    ):
+        reproduce("paper", tmp_path, device="cpu")
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_little_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr("windtunnel.study.estimate.shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
+    with pytest.raises(InputError, match="must be at least"):
+        reproduce(out=tmp_path / "study", plan=micro(), device="cpu")
+    assert not (tmp_path / "study").exists()
+
+
+def test_other_bad_input(tmp_path):
+    with pytest.raises(InputError, match="preset = 'huge'"):
+        reproduce("huge", tmp_path)
+    with pytest.raises(InputError, match="max_minutes = 0: must be above 0"):
+        reproduce(out=tmp_path, plan=micro(), device="cpu", max_minutes=0)
+    with pytest.raises(InputError, match="it has no study"):
+        StudyFolder(tmp_path / "nothing").ledger()

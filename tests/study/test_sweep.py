@@ -1,0 +1,64 @@
+"""The sweep looks beyond its edge, never at the test stream, and never with a final seed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.training.cases import tiny
+from windtunnel.study import sweep
+from windtunnel.study.paper_plan import paper
+from windtunnel.training import Diverged, Run
+
+
+def search(landscape) -> dict[int, float]:
+    tried: dict[int, float] = {}
+    while (k := sweep.following(tried)) is not None:
+        assert k not in tried
+        tried[k] = landscape(k)
+    return tried
+
+
+def test_a_best_rate_inside_needs_three_trials():
+    assert set(search(lambda k: abs(k))) == {-1, 0, 1}
+
+
+@pytest.mark.parametrize("best", [-3, -2, 2, 3])
+def test_a_best_rate_at_the_edge_is_followed(best):
+    tried = search(lambda k: abs(k - best))
+    assert sweep.choose(tried) == best and max(map(abs, tried)) <= sweep.FARTHEST
+    if abs(best) < sweep.FARTHEST:
+        assert {best - 1, best + 1} <= set(tried)
+
+
+def test_divergence_loses():
+    assert sweep.choose(search(lambda k: math.inf if k >= 0 else 1.0)) < 0
+    assert sweep.choose(search(lambda k: math.inf)) == 0
+
+
+def test_rates_and_budget():
+    recipe = tiny(steps=50, lr=1e-3, muon_lr=0.01, warmup=20, seeds=(0, 1))
+    fast = sweep.at_rate(recipe, 1)
+    assert fast.optimiser.lr == pytest.approx(3e-3) and fast.optimiser.muon_lr == pytest.approx(0.03)
+    brief = sweep.short(recipe)
+    assert (brief.steps, brief.schedule.warmup, brief.seeds) == (5, 2, (sweep.SEED,))
+
+
+def test_the_sweep_reads_the_validation_stream_of_a_seed_that_no_final_run_has():
+    recipe, asked = tiny(steps=20), []
+
+    def spy(recipe, device):
+        asked.append(recipe)
+        return Run(recipe, weights={}, history={sweep.SEED: [{"step": 0, "kl_bits": 9.0}, {"step": 2, "kl_bits": 0.5}]})
+
+    assert sweep.try_rate(recipe, 1, "cpu", spy) == 0.5
+    assert asked[0].seeds == (sweep.SEED,) and asked[0].steps == 2
+    assert all(sweep.SEED not in cell.recipe.seeds for cell in paper().cells)
+
+
+def test_a_diverged_rate_is_infinite():
+    def diverge(recipe, device):
+        raise Diverged("seed 1000: the loss was not finite", 1000)
+
+    assert sweep.try_rate(tiny(), 0, "cpu", diverge) == math.inf

@@ -1,0 +1,105 @@
+"""How tests are put together, and Holm's correction."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windtunnel.errors import InputError
+from windtunnel.study.claim import Claim, holm, judge
+from windtunnel.study.evidence import Evidence, NotMeasured
+from windtunnel.study.quantity import Quantity
+from windtunnel.study.verdict import (
+    INCONCLUSIVE,
+    NOT,
+    ONLY_AS,
+    REPRODUCED,
+    UNTESTED,
+    Verdict,
+    held,
+    jointly,
+    otherwise,
+    qualified,
+)
+
+YES, NO, OPEN = (
+    Verdict(outcome, (outcome,), p_value=p) for outcome, p in ((REPRODUCED, 0.01), (NOT, 0.02), (INCONCLUSIVE, 0.4))
+)
+
+
+def test_held_on_either_side():
+    low = Quantity.of_seeds([0.1, 0.11, 0.12])
+    assert held(low, "below", 0.5, "x").outcome == REPRODUCED
+    assert held(low, "above", 0.5, "x").outcome == NOT
+    assert held(low, "below", 0.11, "x").outcome == held(low, "above", 0.11, "x").outcome == INCONCLUSIVE
+    assert (
+        "0.11" in held(low, "below", 0.5, "x").reasons[0] and held(Quantity.exact(1), "above", 0, "x").p_value is None
+    )
+
+
+def test_a_weaker_reading_only_where_the_first_fails_outright():
+    assert otherwise(NO, {"as a curve": YES}).words == "reproduced only as a curve"
+    found = otherwise(NO, {"for one": NO, "for two": YES, "for three": YES})
+    assert (found.outcome, found.only_as, found.p_value) == (ONLY_AS, "for two", 0.02)
+    assert otherwise(OPEN, {"x": YES}).outcome == INCONCLUSIVE
+    assert otherwise(YES, {"x": NO}).outcome == REPRODUCED
+    assert otherwise(NO, {"x": OPEN}).outcome == NOT
+
+
+def test_a_control_qualifies_what_passed():
+    assert qualified(YES, {"without control": NO}).only_as == "without control"
+    assert qualified(YES, {"without control": OPEN}).outcome == ONLY_AS
+    assert qualified(YES, {"x": YES}).outcome == REPRODUCED
+    assert qualified(NO, {"x": NO}).outcome == NOT and qualified(OPEN, {"x": NO}).outcome == INCONCLUSIVE
+
+
+def test_jointly():
+    assert jointly({"a": YES, "b": YES}).outcome == REPRODUCED
+    assert jointly({"a": NO, "b": NO}).outcome == NOT
+    assert jointly({"a": YES, "b": OPEN}).outcome == INCONCLUSIVE
+    found = jointly({"in a": NO, "in b": YES})
+    assert (found.outcome, found.only_as, found.p_value) == (ONLY_AS, "in b", 0.02)
+    nested = jointly({"in a": qualified(YES, {"raw": NO}), "in b": YES})
+    assert nested.words == "reproduced only in a (raw) and in b"
+
+
+@given(st.dictionaries(st.integers(), st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_between_the_raw_p_and_bonferroni_and_keeps_the_order(p_values):
+    named = {str(key): p for key, p in p_values.items()}
+    adjusted = holm(named)
+    for name, p in named.items():
+        assert p <= adjusted[name] <= min(1.0, len(named) * p) + 1e-15
+    ordered = sorted(named, key=lambda name: named[name])
+    assert [adjusted[name] for name in ordered] == sorted(adjusted.values())
+
+
+def test_holm_by_hand():
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx({"a": 0.03, "c": 0.06, "b": 0.06})
+
+
+def _claim(name: str, verdict: Verdict) -> Claim:
+    return Claim(name, "", "", "", "", (), lambda evidence: verdict)
+
+
+def test_a_verdict_that_does_not_survive_the_correction_becomes_inconclusive():
+    claims = [_claim(str(index), Verdict(REPRODUCED, p_value=0.02)) for index in range(5)]
+    alone, together = judge(claims[:1], Evidence({})), judge(claims, Evidence({}))
+    assert alone["0"].outcome == REPRODUCED and alone["0"].adjusted == pytest.approx(0.02)
+    assert {verdict.outcome for verdict in together.values()} == {INCONCLUSIVE}
+    assert "Holm" in together["0"].reasons[-1] and together["0"].adjusted == pytest.approx(0.1)
+
+
+def test_counts_need_no_correction():
+    claims = [_claim("count", Verdict(NOT)), *[_claim(str(i), Verdict(REPRODUCED, p_value=0.04)) for i in range(3)]]
+    assert judge(claims, Evidence({}))["count"].outcome == NOT
+
+
+def test_what_was_not_measured_is_said():
+    def test(evidence):
+        raise NotMeasured("needs the cell x")
+
+    verdict = judge([Claim("a", "", "", "", "", (), test)], Evidence({}))["a"]
+    assert (verdict.outcome, verdict.reasons) == (UNTESTED, ("needs the cell x",))
+    with pytest.raises(InputError, match="different ids"):
+        judge([_claim("a", YES), _claim("a", NO)], Evidence({}))

@@ -1,0 +1,88 @@
+"""`windtunnel reproduce`: the paper put to the test.  Stopped and started again it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from windtunnel.cli import show
+from windtunnel.cli.ledger import print_ledger, print_scorecard, print_zoo
+from windtunnel.cli.parse import parse
+from windtunnel.cli.progress import say, watch
+from windtunnel.cli.recipe import Float
+from windtunnel.study import reproduce, zoo
+from windtunnel.study.results import StudyFolder, committed
+
+TOKENS = 60_000  # positions of the fresh episodes on which a shipped network is scored: seconds each on two cores
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Put the paper to the test.  The same command again continues an unfinished study; what is finished is kept.
+
+    quick  a demonstration with small networks, under six minutes on two CPU cores; then the verdicts of the committed
+           full-size study, and the shipped networks scored on fresh episodes
+    paper  the full-size study, on a GPU
+    """
+
+    preset: Literal["quick", "paper"] = "quick"
+    """Which study."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
+    """Results folder; results/scratch/PRESET if not given."""
+    max_minutes: Float = None
+    """Stop after that long, with everything saved; the same command goes on from there."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    """Where to compute; a GPU if there is one (quick: the CPU)."""
+
+
+def run(words: list[str]) -> None:
+    """Run the study, then show it."""
+    options = parse(Reproduce, words, prog="windtunnel reproduce")
+    out = options.out or Path("results") / "scratch" / options.preset
+    device = options.device or ("cpu" if options.preset == "quick" else None)
+    try:
+        study = reproduce(options.preset, out, device=device, max_minutes=options.max_minutes, say=say, watch=watch)
+    except KeyboardInterrupt as stop:
+        if str(stop):  # training has said what it saved
+            raise
+        kept = f"interrupted; what is finished is kept in {out}, and the same command goes on from there"
+        raise KeyboardInterrupt(kept) from None
+    if options.preset == "quick":
+        _show_quick(study)
+    else:
+        _show_paper(study)
+    show.print_text(f"results: {study.path}")
+
+
+def _show_paper(study: StudyFolder) -> None:
+    head = study.head()
+    print_scorecard(study.cells())
+    print_ledger(study.ledger())
+    show.print_text(f"{len(head['finished'])} cells finished; {head['seconds']['gpu']:.0f} GPU seconds in all")
+
+
+def _show_quick(study: StudyFolder) -> None:
+    show.print_text(
+        "Demonstration: small worlds, small networks. It shows the scale at work and judges no claim.", "bold"
+    )
+    print_scorecard(study.cells())
+    full = committed()
+    if full is None:
+        show.print_text("No full-size study here (results/paper); windtunnel reproduce --preset paper makes one.")
+    else:
+        show.print_text(f"The full-size study, from {full.path}", "bold")
+        print_scorecard(full.cells())
+        print_ledger(full.ledger())
+    names = zoo.names()
+    if names:
+        say(f"scoring {len(names)} shipped networks on fresh episodes")
+        print_zoo([zoo.check(name, episodes=_episodes(name)) for name in names])
+    else:
+        show.print_text(f"No shipped networks in {zoo.folder()}.")
+
+
+def _episodes(name: str) -> int:
+    return max(64, TOKENS // zoo.tunnel(name).positions)

@@ -1,0 +1,17 @@
+"""Claims about all of this: the published statements, each with a test; the primitives, measured; the shipped networks.
+
+study = reproduce("quick", out="results/quick")
+study.evidence(); study.ledger()
+model = zoo.load("hmm-transformer")
+"""
+
+from windtunnel.study import zoo
+from windtunnel.study.claim import Claim, judge
+from windtunnel.study.claims import CLAIMS
+from windtunnel.study.evidence import Evidence
+from windtunnel.study.primitives import Share, shares
+from windtunnel.study.reproduce import reproduce
+from windtunnel.study.results import StudyFolder
+from windtunnel.study.verdict import Verdict
+
+__all__ = ["CLAIMS", "Claim", "Evidence", "Share", "StudyFolder", "Verdict", "judge", "reproduce", "shares", "zoo"]

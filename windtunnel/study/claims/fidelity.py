@@ -1,0 +1,139 @@
+"""How close each architecture comes on bijection and HMM, and the gap to the MLP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from windtunnel.study.claim import Claim
+from windtunnel.study.claims.common import ONE_PRIOR, PAPER, PRIORS, beside, on
+from windtunnel.study.evidence import Evidence
+from windtunnel.study.quantity import ratio
+from windtunnel.study.verdict import Verdict, held, otherwise
+
+SCALE = {"bijection": ("uniform", "last-observation"), "hmm": ("uniform", "window-1", "window-2")}
+WIDE_GAP = 10.0
+
+
+def reaches(cell: str, line: float, conditions: Mapping[str, str]) -> Callable[[Evidence], Verdict]:
+    """Per-sequence entropy error below the published number; else, only the averaged curve is."""
+    world = cell.partition("-")[0]
+
+    def test(evidence: Evidence) -> Verdict:
+        def reading(metric: str, told: str) -> Verdict:
+            return on(
+                conditions,
+                lambda condition, words: held(
+                    evidence.score(cell, metric, condition), "below", line, f"{cell}, {told}, {words}"
+                ),
+            )
+
+        primary = reading("entropy_mae_bits", "entropy error per sequence in bits")
+        curve = reading("curve_mae_bits", "entropy error of the averaged curve in bits")
+        told = beside(evidence, world, "entropy_mae_bits", *SCALE[world])
+        return otherwise(primary, {"for the averaged-curve metric": curve}).because(*[told] * bool(told))
+
+    return test
+
+
+def fails(cell: str, weaker: Mapping[str, str], conditions: Mapping[str, str]) -> Callable[[Evidence], Verdict]:
+    """Learned next to nothing: an entropy error above half of what a uniform guess scores.
+
+    weaker: words -> another cell of the same kind, for which alone the statement may hold.
+    """
+    world = cell.partition("-")[0]
+
+    def test(evidence: Evidence) -> Verdict:
+        def reading(name: str) -> Verdict:
+            def at(condition: str, words: str) -> Verdict:
+                line = evidence.baseline(world, "uniform", "entropy_mae_bits", condition) / 2
+                error = evidence.score(name, "entropy_mae_bits", condition)
+                return held(error, "above", line, f"{name}, entropy error per sequence, half of uniform's {words}")
+
+            return on(conditions, at)
+
+        others = {words: reading(name) for words, name in weaker.items() if evidence.has(name)}
+        return otherwise(reading(cell), others)
+
+    return test
+
+
+def gap(world: str) -> Callable[[Evidence], Verdict]:
+    """The MLP's error over the Transformer's: the MLP that reads the whole context, else the position-wise one."""
+
+    def test(evidence: Evidence) -> Verdict:
+        def reading(mlp: str) -> Verdict:
+            errors = [evidence.score(name, "entropy_mae_bits") for name in (mlp, f"{world}-transformer")]
+            return held(ratio(*errors), "above", WIDE_GAP, f"entropy error of {mlp} over that of {world}-transformer")
+
+        words, other = "for an MLP that sees one position and no context", f"{world}-mlp-position"
+        return otherwise(reading(f"{world}-mlp"), {words: reading(other)} if evidence.has(other) else {})
+
+    return test
+
+
+def _reach(cell: str, line: float, name: str, published: str) -> Claim:
+    world = cell.partition("-")[0]
+    task = {"bijection": "bijection elimination at K = 20", "hmm": "HMM filtering at K = 20"}[world]
+    conditions = PRIORS if world == "hmm" else ONE_PRIOR
+    return Claim(
+        f"{cell}-reaches",
+        f"{name} matches the Bayesian entropy on {task} to {published} bits.",
+        PAPER,
+        f"{published} bits",
+        f"entropy error per sequence, all seeds; the line is {line:g} bits",
+        (cell,),
+        reaches(cell, line, conditions),
+    )
+
+
+CLAIMS = [
+    _reach("bijection-transformer", 0.007, "A Transformer", "0.003 (v1) or 0.007 (v3)"),
+    _reach("bijection-mamba", 0.010, "Mamba", "0.010"),
+    _reach("bijection-lstm", 0.009, "An LSTM", "0.009"),
+    Claim(
+        "bijection-mlp-fails",
+        "An MLP of equal size fails on bijection elimination.",
+        PAPER,
+        "1.85 bits (a context-blind uniform guess scores 1.27)",
+        "entropy error per sequence of an MLP that reads the whole context; the line is half of uniform's",
+        ("bijection-mlp", "bijection-mlp-position", "bijection-references"),
+        fails("bijection-mlp", {"for an MLP that sees one position": "bijection-mlp-position"}, ONE_PRIOR),
+    ),
+    Claim(
+        "bijection-gap",
+        "On bijection the Transformer is far ahead of an MLP of equal size.",
+        PAPER,
+        "0.007 against 1.85 bits",
+        f"ratio of the entropy errors per sequence; the line is {WIDE_GAP:g}",
+        ("bijection-transformer", "bijection-mlp", "bijection-mlp-position"),
+        gap("bijection"),
+    ),
+    _reach("hmm-mamba", 0.024, "Mamba", "0.024"),
+    Claim(
+        "hmm-lstm-fails",
+        "An LSTM does not learn HMM filtering.",
+        PAPER,
+        "0.411 bits (a uniform guess scores 0.414 on the released prior)",
+        "entropy error per sequence of a residual LSTM at its own best rate; the line is half of uniform's",
+        ("hmm-lstm", "hmm-lstm-stacked", "hmm-references"),
+        fails("hmm-lstm", {"for the stacked LSTM without skips": "hmm-lstm-stacked"}, PRIORS),
+    ),
+    Claim(
+        "hmm-mlp-fails",
+        "An MLP of equal size does not learn HMM filtering.",
+        PAPER,
+        "0.40 bits (a uniform guess scores 0.414 on the released prior)",
+        "entropy error per sequence of an MLP that reads the whole context; the line is half of uniform's",
+        ("hmm-mlp", "hmm-mlp-position", "hmm-references"),
+        fails("hmm-mlp", {"for an MLP that sees one position": "hmm-mlp-position"}, PRIORS),
+    ),
+    Claim(
+        "hmm-gap",
+        "On HMM filtering the Transformer is far ahead of an MLP of equal size.",
+        PAPER,
+        "7.5e-5 or 0.049 against 0.40 bits",
+        f"ratio of the entropy errors per sequence; the line is {WIDE_GAP:g}",
+        ("hmm-transformer", "hmm-mlp", "hmm-mlp-position"),
+        gap("hmm"),
+    ),
+]

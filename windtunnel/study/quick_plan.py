@@ -1,0 +1,53 @@
+"""A demonstration on two CPU cores: one small world per primitive, small networks, minutes.
+
+It shows the instruments at work; it is no evidence about the paper, whose claims are judged by the full-size study.
+"""
+
+from __future__ import annotations
+
+from windtunnel.study.plan import Cell, Plan, World
+from windtunnel.training import Recipe, recipe_for
+from windtunnel.tunnels import HMM, Bijection, Tunnel, Urn
+
+MINUTES = 4.0
+ARCHITECTURES = ("transformer", "lstm", "mlp", "linear-attention", "mamba")
+"""In the order in which they are trained, the quick ones first: as many as fit."""
+
+WORLDS = (
+    World("small-urn", Urn(symbols=5, length=12)),
+    World("small-hmm-rotating", HMM(states=3, symbols=3, dynamics="rotating", mixing=(0.90, 0.97), length=10)),
+    World("small-bijection-replacement", Bijection(symbols=4, length=8, replacement=True)),
+)
+"""Accumulation, transport, binding."""
+
+
+def quick() -> Plan:
+    """The plan."""
+    cells = [_cell(world, model) for model in ARCHITECTURES for world in WORLDS]
+    return Plan("quick", WORLDS, tuple(cells), episodes=2048, gpu=False, minutes=MINUTES)
+
+
+def _cell(world: World, model: str) -> Cell:
+    name = f"{world.name}-{model}"
+    return Cell(name, world.name, small(world.tunnel, model).with_options(name=name))
+
+
+def small(tunnel: Tunnel, model: str) -> Recipe:
+    """40k parameters and 600 steps of Muon on the exact belief.
+
+    Attention gets two heads and three blocks: with one head, or in one block, so small a Transformer did not learn to
+    look up by content in this time.  Sampled labels would need several times the steps.
+    """
+    shape = {"depth": 3, "width": 32, "heads": 2} if model == "transformer" else {"params": 40_000, "depth": 2}
+    return recipe_for(tunnel, model, "quick").with_options(
+        model_options=shape,
+        optimiser="muon",
+        decay_share=0.8,
+        supervision="posterior",
+        batch=64,
+        steps=600,
+        validate_every=200,
+        validation_episodes=256,
+        checkpoint_every=200,
+        ladder=0,
+    )

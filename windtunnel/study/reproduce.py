@@ -1,0 +1,55 @@
+"""Run a study: cell by cell, each finished one kept, so that it may be stopped or killed at any moment and go on later.
+
+study = reproduce("quick", out="results/quick")
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from windtunnel.environment import default_device, environment, require_device
+from windtunnel.errors import InputError, require
+from windtunnel.study.estimate import CPU_SLOWER, duration, plan_bytes, plan_seconds, require_disk
+from windtunnel.study.plan import Plan
+from windtunnel.study.presets import plan_for
+from windtunnel.study.results import StudyFolder
+from windtunnel.study.sitting import Say, Sitting, Watch, finished
+from windtunnel.training.files import locked
+
+
+def reproduce(
+    preset: str = "quick",
+    out: str | Path | None = None,
+    *,
+    device: str | None = None,
+    max_minutes: float | None = None,
+    plan: Plan | None = None,
+    say: Say | None = None,
+    watch: Watch | None = None,
+) -> StudyFolder:
+    """Run the study of a preset, or go on with it, and return its folder.
+
+    out          results folder; `results/scratch/PRESET` if not given
+    max_minutes  stop after that long with everything saved; the same call goes on from there (default: the plan's own)
+    plan         another plan than the preset's
+    say          told one line when something is worth a line
+    watch        heading -> tracker for each training (`windtunnel.training.Tracker`, or the name of one)
+    """
+    plan = plan or plan_for(preset)
+    device = require_device(device or default_device())
+    require(max_minutes is None or max_minutes > 0, "max_minutes", max_minutes, "above 0")
+    if plan.gpu and device == "cpu":
+        there = plan_seconds(plan)
+        raise InputError(
+            f"preset = {plan.preset!r}: must have a GPU (about {duration(there)} on one H200, some "
+            f"{duration(there * CPU_SLOWER)} on two CPU cores); preset quick runs here in under six minutes"
+        )
+    folder = StudyFolder(out or Path("results") / "scratch" / plan.preset)
+    if folder.exists():
+        folder.begin(plan.preset)
+    require_disk(folder.path, plan_bytes(plan, finished(folder, plan)))
+    with locked(folder.path):
+        folder.begin(plan.preset)
+        folder.add(environment=environment(device))
+        minutes = plan.minutes if max_minutes is None else max_minutes
+        return Sitting(plan, folder, device, minutes, say or (lambda line: None), watch or (lambda _: "none")).run()

@@ -1,0 +1,63 @@
+"""Each architecture's own learning rate, found on other data and other seeds than the final ones.
+
+Rates are the recipe's times 3^k.  First k = −1, 0, 1, each at a tenth of the steps; while the best is at the edge the
+next rate beyond it is tried as well, up to k = ±3.  The best is the one with the lowest KL on the validation stream.
+A rate that diverges has lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from windtunnel.training import Diverged, Recipe, train
+
+FIRST = (0, -1, 1)
+FARTHEST = 3
+SHARE = 10
+SEED = 1000  # no final seed is so large
+
+
+def at_rate(recipe: Recipe, k: int) -> Recipe:
+    """The recipe with its learning rates times 3^k."""
+    factor = 3.0**k
+    return recipe.with_options(lr=recipe.optimiser.lr * factor, muon_lr=recipe.optimiser.muon_lr * factor)
+
+
+def short(recipe: Recipe) -> Recipe:
+    """A tenth of the steps, the schedule shrunk with them, one seed that no final run uses."""
+    steps = max(1, recipe.steps // SHARE)
+    warmup = recipe.schedule.warmup // SHARE
+    every = {"validate_every": steps, "checkpoint_every": steps, "ladder": 0}
+    return recipe.with_options(steps=steps, warmup=warmup, seeds=(SEED,), name=f"{recipe.name} sweep", **every)
+
+
+def following(tried: Mapping[int, float]) -> int | None:
+    """The next k to try, from the KL of those tried; None when the best has a neighbour on either side.
+
+    >>> following({}), following({0: 0.1, -1: 0.2, 1: 0.3}), following({0: 0.1, -1: 0.2, 1: 0.05})
+    (0, None, 2)
+    """
+    for k in FIRST:
+        if k not in tried:
+            return k
+    best = choose(tried)
+    for neighbour in (best - 1, best + 1):
+        if neighbour not in tried and abs(neighbour) <= FARTHEST:
+            return neighbour
+    return None
+
+
+def choose(tried: Mapping[int, float]) -> int:
+    """The k with the lowest KL; the recipe's own rate if all diverged."""
+    best = min(tried, key=lambda k: (tried[k], abs(k)))
+    return best if math.isfinite(tried[best]) else 0
+
+
+def try_rate(recipe: Recipe, k: int, device: str, train: Callable = train) -> float:
+    """KL in bits on the validation stream after a tenth of the budget; infinite if it diverged."""
+    try:
+        run = train(recipe=at_rate(short(recipe), k), device=device)
+    except Diverged:
+        return math.inf
+    return float(run.metrics()[-1]["kl_bits"])

@@ -1,0 +1,120 @@
+"""What a test says about a claim, in five words; and the small rules by which tests are put together.
+
+reproduced           the whole interval lies on the claimed side of the line
+reproduced only as   …, under a weaker reading that the verdict names
+not reproduced       the whole interval lies on the other side
+inconclusive         the interval straddles the line
+    not tested at this scale   with a reason
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from windtunnel.study.quantity import Quantity, plain
+
+REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED = (
+    "reproduced",
+    "reproduced only as",
+    "not reproduced",
+    "inconclusive",
+    "not tested at this scale",
+)
+OUTCOMES = (REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED)
+DECIDED = (REPRODUCED, ONLY_AS, NOT)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of one primary test.
+
+    outcome   one of OUTCOMES
+    only_as   the weaker reading, to follow "reproduced only": "for the averaged curve", "as …", "without …"
+    reasons   sentences with numbers, intervals and baselines
+    value     the number that was held against `line`, where it is one number
+    p_value   of the primary test; None where nothing is uncertain (a count) or nothing was tested
+    adjusted  the same after Holm's correction over all claims
+    """
+
+    outcome: str
+    reasons: tuple[str, ...] = ()
+    value: Quantity | None = None
+    line: float | None = None
+    p_value: float | None = None
+    only_as: str = ""
+    adjusted: float | None = None
+
+    def because(self, *reasons: str) -> Verdict:
+        """The same with more reasons."""
+        return replace(self, reasons=(*self.reasons, *reasons))
+
+    @property
+    def words(self) -> str:
+        """The outcome as a reader meets it."""
+        return f"{REPRODUCED} only {self.only_as}" if self.outcome == ONLY_AS else self.outcome
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "outcome": self.outcome,
+            "only_as": self.only_as,
+            "reasons": list(self.reasons),
+            "value": None if self.value is None else self.value.to_dict(),
+            "line": None if self.line is None else plain(self.line),
+            "p_value": self.p_value,
+            "adjusted_p_value": self.adjusted,
+        }
+
+
+def held(quantity: Quantity, side: Literal["below", "above"], line: float, what: str) -> Verdict:
+    """Is the quantity on the claimed side of the line?"""
+    found = quantity.side(line)
+    outcome = INCONCLUSIVE if found == "straddles" else REPRODUCED if found == side else NOT
+    p = None if quantity.over == "exact" else quantity.p_against(line)
+    return Verdict(outcome, (f"{what}: {quantity}; the line is {side} {line:.3g}",), quantity, line, p)
+
+
+def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:
+    """The primary test; where it fails outright, the first weaker reading that passes.
+
+    An undecided primary test stays undecided: a weaker reading is no way round an interval that straddles.
+    """
+    reasons = tuple(reason for verdict in (primary, *weaker.values()) for reason in verdict.reasons)
+    if primary.outcome == NOT:
+        for words, verdict in weaker.items():
+            if verdict.outcome == REPRODUCED:
+                p = _largest([primary, verdict])
+                return replace(primary, outcome=ONLY_AS, only_as=words, reasons=reasons, p_value=p)
+    return replace(primary, reasons=reasons)
+
+
+def qualified(primary: Verdict, controls: Mapping[str, Verdict]) -> Verdict:
+    """The primary test; where it passes but a control does not, it holds only in the words of that control."""
+    reasons = tuple(reason for verdict in (primary, *controls.values()) for reason in verdict.reasons)
+    if primary.outcome == REPRODUCED:
+        for words, verdict in controls.items():
+            if verdict.outcome != REPRODUCED:
+                return replace(primary, outcome=ONLY_AS, only_as=words, reasons=reasons)
+    return replace(primary, reasons=reasons)
+
+
+def jointly(parts: Mapping[str, Verdict]) -> Verdict:
+    """A statement that must hold in several places: all, none, or only in those named.  One straddling: undecided."""
+    verdicts = list(parts.values())
+    reasons = tuple(reason for verdict in verdicts for reason in verdict.reasons)
+    outcomes = {verdict.outcome for verdict in verdicts}
+    first = replace(verdicts[0], reasons=reasons, p_value=_largest(verdicts))
+    if not outcomes <= set(DECIDED):
+        return replace(first, outcome=INCONCLUSIVE, only_as="")
+    if outcomes in ({REPRODUCED}, {NOT}):
+        return replace(first, outcome=outcomes.pop())
+    kept = {name: verdict for name, verdict in parts.items() if verdict.outcome != NOT}
+    where = [f"{name} ({v.only_as})" if v.only_as else name for name, v in kept.items()]
+    return replace(first, outcome=ONLY_AS, only_as=" and ".join(where))
+
+
+def _largest(verdicts: Sequence[Verdict]) -> float | None:
+    """A statement of several parts is as sure as its weakest part."""
+    return max((v.p_value for v in verdicts if v.p_value is not None), default=None)

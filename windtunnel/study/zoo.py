@@ -1,0 +1,181 @@
+"""Trained networks that ship with the package, each with a card that says what it scores.
+
+    model = wt.zoo.load("hmm-transformer")      a network in evaluation mode; model.card, model.tunnel
+    wt.evaluate(model, episodes=20_000)         should come out as on the card
+
+A network is a folder `NAME/` with `weights.safetensors` and `card.json` (recipe, shape, scores with intervals, commit).
+They stand in `zoo/` of the repository and travel inside the wheel as `windtunnel/zoo_data/`, so that an installed
+package needs no network and no path; WINDTUNNEL_ZOO names another folder.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import windtunnel
+from windtunnel import __version__, models, tunnels
+from windtunnel.environment import environment, require_device
+from windtunnel.errors import InputError, require, require_choice
+from windtunnel.fidelity import Estimate, evaluate
+from windtunnel.study.quantity import Quantity, number, plain
+from windtunnel.training import Recipe, Run
+from windtunnel.training.files import intact, read_json, read_tensors, write_json, write_tensors
+
+FORMAT = 1
+MOST_BYTES = 40_000_000  # of all networks together
+SCORED = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "accuracy")
+LOSSLESS = 1.01  # float16 is kept where the KL as stored is at most this times that of the full weights
+
+
+def folder() -> Path:
+    """Where the networks are: WINDTUNNEL_ZOO, else beside an installed package, else the repository's zoo/."""
+    if given := os.environ.get("WINDTUNNEL_ZOO"):
+        return Path(given)
+    package = Path(windtunnel.__file__).resolve().parent
+    installed = package / "zoo_data"
+    return installed if installed.is_dir() else package.parent / "zoo"
+
+
+def names() -> list[str]:
+    """Every network that can be loaded."""
+    return sorted(path.parent.name for path in folder().glob("*/card.json"))
+
+
+def card(name: str) -> dict[str, Any]:
+    """What is known about a network."""
+    found = names()
+    if not found:
+        raise InputError(f"network = {name!r}: there is none in {folder()}")
+    require_choice("network", name, found)
+    record = read_json(folder() / name / "card.json")
+    form = record.get("format") if isinstance(record, dict) else None
+    if form != FORMAT:
+        raise InputError(f"{folder() / name / 'card.json'}: format = {form!r}: must be format {FORMAT}")
+    return record
+
+
+def tunnel(name: str) -> tunnels.Tunnel:
+    """The world a network was trained in."""
+    return tunnels.from_dict(card(name)["recipe"]["tunnel"])
+
+
+def load(name: str, device: str = "cpu") -> nn.Module:
+    """A network in evaluation mode, in float32, with its `card` and the `tunnel` it was trained in."""
+    known = card(name)
+    weights = folder() / name / "weights.safetensors"
+    if not intact(weights, known["sha256"]):
+        raise InputError(f"{weights}: is missing, truncated or altered: must have the checksum of its card")
+    model = models.from_spec(known["model"])
+    model.load_state_dict({key: value.to(torch.float32) for key, value in read_tensors(weights).items()})
+    model.card, model.tunnel = known, tunnels.from_dict(known["recipe"]["tunnel"])  # type: ignore[assignment]
+    return model.to(require_device(device)).eval()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A network scored on fresh episodes, beside its card."""
+
+    name: str
+    live: Estimate
+    card: Quantity
+
+    @property
+    def agrees(self) -> bool:
+        """Do the two intervals meet?"""
+        return self.live.low <= self.card.high and self.card.low <= self.live.high
+
+
+def check(name: str, *, episodes: int = 2000, seed: int = 2, device: str = "cpu") -> Checked:
+    """Score a network on episodes that its card was not made with, and hold its KL against the card."""
+    model = load(name, device)
+    live = evaluate(model, model.tunnel, episodes=episodes, seed=seed, device=device).kl_bits  # type: ignore[arg-type]
+    return Checked(name, live, Quantity.of_record(model.card["scores"]["home"]["kl_bits"]))  # type: ignore[index]
+
+
+def export(
+    run: Run, name: str, *, seed: int | None = None, out: str | Path | None = None, episodes: int = 20_000
+) -> Path:
+    """Write one network of a finished run into the zoo, with a card made from the weights as they are stored.
+
+    seed  which network; by default the one with the lowest KL on the validation stream
+    out   folder of the zoo, by default the one `load` reads
+    """
+    require(run.finished, "run", str(run.path), "finished")
+    place = Path(out) if out is not None else folder()
+    seed = best_seed(run) if seed is None else seed
+    require_choice("seed", seed, run.recipe.seeds)
+    model = run.model(seed)
+    require(isinstance(model, models.SequenceModel), "model", run.recipe.model, "a built-in architecture")
+    full = {key: value.detach().clone() for key, value in model.state_dict().items()}
+    scores = {"float32": _scores(model, run, episodes)}
+    half = {key: value.to(torch.float16) if value.is_floating_point() else value for key, value in full.items()}
+    model.load_state_dict({key: value.to(full[key].dtype) for key, value in half.items()})
+    scores["float16"] = _scores(model, run, episodes)
+    kl = {kind: number(score["kl_bits"]["mean"]) for kind, score in scores.items()}
+    dtype = "float16" if kl["float16"] <= LOSSLESS * kl["float32"] else "float32"
+    weights = half if dtype == "float16" else full
+    size = sum(value.numel() * value.element_size() for value in weights.values())
+    there = sum(path.stat().st_size for path in place.glob("*/weights.safetensors") if path.parent.name != name)
+    require(there + size <= MOST_BYTES, "zoo", f"{(there + size) / 1e6:.1f} MB", f"at most {MOST_BYTES / 1e6:g} MB")
+    sha256 = write_tensors(place / name / "weights.safetensors", weights, {"name": name})
+    recipe: Recipe = run.recipe.with_options(seeds=(seed,))
+    made = environment(run.device)
+    record = {
+        "format": FORMAT,
+        "windtunnel": __version__,
+        "name": name,
+        "recipe": recipe.to_dict(),
+        "model": model.spec,  # type: ignore[union-attr]
+        "parameters": models.describe(model).params,
+        "dtype": dtype,
+        "kl_bits_by_dtype": kl,
+        "sha256": sha256,
+        "scores": {"home": scores[dtype]},
+        "episodes": episodes,
+        "commit": made["commit"],
+        "environment": made,
+    }
+    write_json(place / name / "card.json", record)
+    return place / name
+
+
+def best_seed(run: Run) -> int:
+    """The seed with the lowest KL on the validation stream."""
+    return min(run.recipe.seeds, key=lambda seed: run.metrics(seed)[-1]["kl_bits"])
+
+
+def _scores(model: nn.Module, run: Run, episodes: int) -> dict[str, Any]:
+    found = evaluate(model, run.tunnel, episodes=episodes)
+    told = {}
+    for metric in SCORED:
+        estimate = getattr(found, metric)
+        told[metric] = {part: plain(getattr(estimate, part)) for part in ("mean", "low", "high")}
+        told[metric] |= {"over": estimate.over, "scale": estimate.scale, "per_seed": []}
+    return told
+
+
+def table() -> str:
+    """All networks as a Markdown table, for zoo/README.md."""
+    lines = [
+        "# Networks",
+        "",
+        "Written by `python -m windtunnel.study --zoo-table`; do not edit. KL from the exact belief in bits, on test"
+        " episodes of the tunnel each was trained in, with a 95% interval over sequences; weights as stored here.",
+        "",
+        "| name | tunnel | parameters | stored as | KL, bits | accuracy | commit |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in names():
+        known = card(name)
+        kl, right = (Quantity.of_record(known["scores"]["home"][metric]) for metric in ("kl_bits", "accuracy"))
+        world = known["recipe"]["tunnel"]["name"]
+        told = f"{kl.mean:.2g} [{kl.low:.2g}, {kl.high:.2g}]"
+        cells = (name, world, f"{known['parameters']:,}", known["dtype"], told, f"{right.mean:.4f}", known["commit"])
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"
