@@ -17,6 +17,8 @@ _BEYOND = tuple(
     )
 )
 
+_PAIRS = tuple(Condition(f"pairs-{n}", {"pairs": n, "queries": Recall.queries}) for n in PAIRS)
+
 WORLDS = (
     World("bijection", Bijection()),
     World(
@@ -28,6 +30,7 @@ WORLDS = (
     World("hmm", HMM(), (HOME, Condition("released", {"prior": "released"}), *_BEYOND)),
     World("hmm-rotating", HMM(dynamics="rotating", mixing=(0.90, 0.97), length=64)),
     World("hmm-sticky", HMM(dynamics="sticky", mixing=(0.90, 0.97), length=64)),
-    World("recall", Recall(), (HOME, *(Condition(f"pairs-{pairs}", {"pairs": pairs}) for pairs in PAIRS))),
+    World("recall", Recall(queries=Recall.pairs), (HOME, *_PAIRS)),
 )
-"""Sticky chains need no transport: a control, never evidence."""
+"""Sticky chains need no transport: a control, never evidence.  Recall asks for every stored key: 64 answers to learn
+from in each sequence, where the published 3 leave a thin signal; what was learnt is also scored with those 3."""
