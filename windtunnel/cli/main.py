@@ -23,8 +23,14 @@ COMMANDS = {
     "baselines": "what simple predictors score on a tunnel, in bits from the exact belief",
     "train": "train a model on a tunnel into a run folder; the same command again continues it",
     "evaluate": "how far a run is from the exact belief, beside the baselines of its tunnel",
+    "inspect": "geometry and mechanism of a run's networks, every number beside its nulls; written into the run",
     "runs": "a table of all runs below a folder, with their distance from Bayes",
+    "reproduce": "the paper put to the test: a demonstration here, or the full-size study on a GPU",
+    "claims": "every claim of a study with its verdict",
+    "report": "one HTML page that shows a results folder: verdicts, charts, episodes to step through",
+    "figures": "the figures of a results folder for print, as PDF and PNG",
     "export": "the training history of all runs below a folder, as one Parquet or CSV file",
+    "bench": "how fast this machine trains, samples, evaluates and starts",
 }
 """Command -> one line.  The module of the same name in this folder has `run(words)`."""
 

@@ -3,7 +3,8 @@
     Claim("recall-lstm", "An LSTM cannot recall: 0.5% of answers are right.", …, cells=("recall-lstm",), test=…)
 
 A test is a pure function from evidence to a verdict.  Many tests find something by luck, so the p-values of all primary
-tests go through Holm's correction: a verdict that does not survive it becomes "inconclusive".
+tests go through Holm's correction: a verdict that does not survive it becomes "inconclusive".  A claim that only sums
+up others (a table) makes no test of its own: it is judged last, from the corrected verdicts of its parts.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class Claim:
     measured   what we measure, and where the line is
     cells      cells of the study that the test reads
     test       evidence -> verdict, pure
+    sums_up    verdicts on all other claims, by id -> verdict, for a claim that makes no test of its own
     """
 
     id: str
@@ -38,13 +40,11 @@ class Claim:
     measured: str
     cells: tuple[str, ...]
     test: Callable[[Evidence], Verdict]
+    sums_up: Callable[[Mapping[str, Verdict]], Verdict] | None = None
 
     def judge(self, evidence: Evidence) -> Verdict:
         """The verdict before any correction; what was not measured is said, never guessed."""
-        try:
-            return self.test(evidence)
-        except NotMeasured as missing:
-            return Verdict(UNTESTED, (str(missing),))
+        return _said(lambda: self.test(evidence))
 
 
 def judge(claims: Iterable[Claim], evidence: Evidence) -> dict[str, Verdict]:
@@ -52,9 +52,18 @@ def judge(claims: Iterable[Claim], evidence: Evidence) -> dict[str, Verdict]:
     claims = list(claims)
     names = [claim.id for claim in claims]
     require(len(set(names)) == len(names), "claims", names, "claims with different ids")
-    found = {claim.id: claim.judge(evidence) for claim in claims}
+    found = {claim.id: claim.judge(evidence) for claim in claims if claim.sums_up is None}
     adjusted = holm({name: v.p_value for name, v in found.items() if v.p_value is not None})
-    return {name: _corrected(verdict, adjusted.get(name), len(adjusted)) for name, verdict in found.items()}
+    tested = {name: _corrected(verdict, adjusted.get(name), len(adjusted)) for name, verdict in found.items()}
+    summed = {claim.id: _said(lambda c=claim: c.sums_up(tested)) for claim in claims if claim.sums_up is not None}
+    return {name: (tested | summed)[name] for name in names}
+
+
+def _said(test: Callable[[], Verdict]) -> Verdict:
+    try:
+        return test()
+    except NotMeasured as missing:
+        return Verdict(UNTESTED, (str(missing),))
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

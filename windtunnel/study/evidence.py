@@ -10,6 +10,7 @@ What is not there raises `NotMeasured`, which names it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,8 +49,13 @@ class Evidence:
         return found
 
     def score(self, cell: str, metric: str, condition: str = "home") -> Quantity:
-        """A fidelity metric of a cell."""
-        return Quantity.of_record(self.condition(cell, condition)["metrics"][metric])
+        """A fidelity metric of a cell; an accuracy over seeds also carries the noise of its test episodes."""
+        scored = self.condition(cell, condition)
+        found = Quantity.of_record(scored["metrics"][metric])
+        if metric == "accuracy" and found.values and "episodes" in scored:
+            noise = accuracy_noise(found.mean, scored["episodes"])
+            return Quantity.of_seeds(found.values, found.scale, noise)
+        return found
 
     def baseline(self, world: str, name: str, metric: str, condition: str = "home") -> float:
         """A baseline of a world, on the same episodes."""
@@ -87,9 +93,21 @@ class Evidence:
 
     def null(self, cell: str, name: str, which: str, **where: Any) -> float:
         """Mean of a null over the same readings; NaN where that null was not drawn."""
-        samples = [r["nulls"].get(which, []) for r in self.readings(cell, name, **where)]
-        values = [number(v) for sample in samples for v in sample]
-        return sum(values) / len(values) if values else float("nan")
+        found = [null_mean(r, which) for r in self.readings(cell, name, **where)]
+        kept = [value for value in found if not math.isnan(value)]
+        return sum(kept) / len(kept) if kept else math.nan
+
+    def over_null(self, cell: str, name: str, which: str, **where: Any) -> Quantity:
+        """A reading less the mean of one of its nulls, each seed against its own draws."""
+        return over_seeds([_shifted(r, null_mean(r, which)) for r in self.readings(cell, name, **where)])
+
+    def nulls(self, cell: str, name: str, **where: Any) -> list[str]:
+        """Names of the nulls that every one of these readings has; at least one."""
+        readings = self.readings(cell, name, **where)
+        common = [null for null in readings[0]["nulls"] if all(r["nulls"].get(null) for r in readings)]
+        if not common:
+            raise NotMeasured(f"{cell}: {name!r} has no null to stand out from")
+        return common
 
     def significant(self, cell: str, name: str, **where: Any) -> bool:
         """Does every surveyed seed stand out from all of its nulls (p ≤ 0.05)?"""
@@ -97,8 +115,38 @@ class Evidence:
 
 
 def over_seeds(readings: list[Record]) -> Quantity:
-    """Readings of several seeds as one quantity."""
+    """Readings of several seeds as one quantity.
+
+    A single reading is either of one network (its interval is over sequences), or an instrument's own summary over
+    seeds: then with the seeds' values, or, without them, as a t-interval of unknown degrees of freedom.
+    """
     if len(readings) > 1:
         return Quantity.of_seeds([number(r["value"]) for r in readings])
     (only,) = readings
+    if only["over"] == "seeds":
+        values = [number(v) for v in only.get("per_seed", [])]
+        if len(values) > 1 and all(map(math.isfinite, values)):
+            return Quantity.of_seeds(values)
+        return Quantity(number(only["value"]), number(only["low"]), number(only["high"]), "seeds")
     return Quantity(number(only["value"]), number(only["low"]), number(only["high"]), "sequences")
+
+
+def null_mean(reading: Record, which: str) -> float:
+    """Mean of one null of one reading; NaN where it was not drawn."""
+    sample = [number(v) for v in reading["nulls"].get(which, [])]
+    return sum(sample) / len(sample) if sample else math.nan
+
+
+def _shifted(reading: Record, amount: float) -> Record:
+    moved = {part: number(reading[part]) - amount for part in ("value", "low", "high")}
+    return {**reading, **moved, "per_seed": [number(v) - amount for v in reading.get("per_seed", [])]}
+
+
+def accuracy_noise(accuracy: float, episodes: int) -> float:
+    """An upper bound on the standard error of an accuracy over test episodes, above 0 even where all were right.
+
+    Answers within an episode may agree completely, so an episode counts as one draw; one right and one wrong episode
+    are added (Laplace), because none wrong out of n does not mean that none ever is.
+    """
+    share = (accuracy * episodes + 1.0) / (episodes + 2.0)
+    return math.sqrt(share * (1.0 - share) / episodes)

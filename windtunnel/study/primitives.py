@@ -104,6 +104,7 @@ class Share:
     share      1 − KL / KL(B), with its interval
     kl_bits    mean KL on the readouts that count;  base_bits  that of B, whose name is `base`
     state      realised, partial, absent, unclear or void
+    per_seed_error  standard error of each network's own share over sequences (bootstrap)
     """
 
     primitive: str
@@ -113,6 +114,7 @@ class Share:
     base_bits: float
     per_seed: tuple[float, ...]
     diverged: int = 0
+    per_seed_error: tuple[float, ...] = ()
 
     @property
     def state(self) -> str:
@@ -157,6 +159,7 @@ class Share:
             "base": self.base,
             "base_bits": plain(self.base_bits),
             "per_seed": [plain(v) for v in self.per_seed],
+            "per_seed_error": [plain(v) for v in self.per_seed_error],
             "bimodal": self.bimodal,
             "successes": self.successes,
             "median": plain(self.median),
@@ -211,21 +214,22 @@ def _share(
 ) -> Share:
     """From KL sums per sequence, own (networks, n) and B's (n,), and the readouts they run over (n,)."""
     per_seed = 1.0 - own.sum(1) / of_base.sum()
+    draws = _bootstrap(own, of_base)
     if len(per_seed) > 1:
         share = Quantity.of_seeds(per_seed)
     else:
-        low, high = _bootstrap(own[0], of_base)
-        share = Quantity(float(per_seed[0]), low, high, "sequences")
+        share = Quantity(float(per_seed[0]), *percentile_interval(draws[0]), "sequences")
     total = readouts.sum()
     kl, bits = float(own.sum(1).mean() / total), float(of_base.sum() / total)
-    return Share(primitive, share, kl, base, bits, tuple(map(float, per_seed)), diverged)
+    errors = tuple(map(float, draws.std(1)))
+    return Share(primitive, share, kl, base, bits, tuple(map(float, per_seed)), diverged, errors)
 
 
-def _bootstrap(own: np.ndarray, of_base: np.ndarray) -> tuple[float, float]:
-    """95% interval of the share over sequences, resampled together for network and B."""
-    count = len(own)
+def _bootstrap(own: np.ndarray, of_base: np.ndarray) -> np.ndarray:
+    """(networks, replicates) shares over resampled sequences, drawn together for all networks and B."""
+    count = len(of_base)
     weights = np.random.Generator(np.random.Philox(0)).multinomial(count, np.full(count, 1 / count), REPLICATES)
-    return percentile_interval(1.0 - (weights @ own) / (weights @ of_base))
+    return 1.0 - (own @ weights.T) / (weights @ of_base)
 
 
 def reference_rows(tunnel: Tunnel, **options: Any) -> dict[str, Share]:

@@ -2,23 +2,28 @@
 
 The interval decides the side; the p-value is that of the same test, so the two never disagree: the 95% interval
 excludes the line exactly where p < 0.05.  Holm's correction over all claims then works on the p-values.
+
+No number of seeds makes a number certain.  Seeds that agree to the last digit (a count, an accuracy of 1) have a spread
+of 0, which no t-test can use: there the sign test speaks, whose p-value is 2 · 0.5^n at best.  Where the noise of the
+measurement itself is known, it is added to the spread over seeds, and such seeds are judged by it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import ndtr, stdtr
+from scipy.special import ndtr, stdtr, stdtrit
 
-from windtunnel.fidelity.intervals import Scale, t_interval
+from windtunnel.fidelity.intervals import LEVEL, Scale, t_interval
 
 Side = Literal["below", "above", "straddles"]
 Over = Literal["seeds", "sequences", "resampled seeds", "exact"]
 _HALF = 1.959963984540054  # standard errors from the middle to the end of a 95% interval
+LEAST_P = 2e-3  # of a bootstrap without spread: a thousand replicates say no more
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,8 @@ class Quantity:
     values  one per seed; empty where the interval is over sequences, or the number is exact
     over    "seeds" (t-interval), "sequences" or "resampled seeds" (bootstrap), or "exact" (a count: no uncertainty)
     scale   "log": the t-interval is that of the logarithms, about the geometric mean
+    noise   standard error of the measurement, which all seeds share (equal test episodes), in units of the mean
+    df      degrees of freedom of an interval over seeds whose values are not known one by one
     """
 
     mean: float
@@ -36,6 +43,8 @@ class Quantity:
     over: Over
     values: tuple[float, ...] = ()
     scale: Scale = "linear"
+    noise: float = 0.0
+    df: int = 1
 
     @classmethod
     def exact(cls, value: float) -> Quantity:
@@ -43,22 +52,40 @@ class Quantity:
         return cls(value, value, value, "exact")
 
     @classmethod
-    def of_seeds(cls, values: Sequence[float], scale: Scale = "linear") -> Quantity:
-        """Two or more values, one per seed."""
+    def of_seeds(cls, values: Sequence[float], scale: Scale = "linear", noise: float = 0.0) -> Quantity:
+        """Two or more values, one per seed; `noise` as above."""
         array = np.asarray(values, dtype=float)
         low, high, scale = t_interval(array, scale)
-        return cls(float(array.mean()), low, high, "seeds", tuple(map(float, array)), scale)
+        found = cls(float(array.mean()), low, high, "seeds", tuple(map(float, array)), scale, noise)
+        return found if noise == 0 or not np.isfinite(array).all() else found._widened()
+
+    def _widened(self) -> Quantity:
+        x, error = self._on_scale()
+        middle, half = float(x.mean()), float(stdtrit(len(x) - 1, 0.5 + LEVEL / 2)) * error
+        ends = (middle - half, middle + half)
+        low, high = (math.exp(end) for end in ends) if self.scale == "log" else ends
+        return replace(self, low=low, high=high)
+
+    def _on_scale(self) -> tuple[np.ndarray, float]:
+        """Values on the scale of the test, and the standard error of their mean."""
+        x, noise = np.asarray(self.values), self.noise
+        if self.scale == "log":
+            x, noise = np.log(x), noise / abs(self.mean)
+        return x, math.hypot(float(x.std(ddof=1)) / math.sqrt(len(x)), noise)
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> Quantity:
         """From a stored estimate: mean, low, high, per_seed, over, scale."""
         mean, low, high = (number(record[name]) for name in ("mean", "low", "high"))
         if record["over"] == "seeds":
-            return cls(mean, low, high, "seeds", tuple(map(number, record["per_seed"])), record["scale"])
+            noise = float(record.get("noise", 0.0))
+            return cls(mean, low, high, "seeds", tuple(map(number, record["per_seed"])), record["scale"], noise)
         return cls(mean, low, high, record["over"])
 
     def side(self, line: float) -> Side:
-        """Where the whole interval lies; a NaN anywhere straddles."""
+        """Where the whole interval lies; a NaN anywhere straddles, and so does what its p-value does not bear out."""
+        if self.over != "exact" and self.p_against(line) > 1 - LEVEL:
+            return "straddles"
         if self.high < line:
             return "below"
         return "above" if self.low > line else "straddles"
@@ -67,38 +94,40 @@ class Quantity:
         """Two-sided p-value of "the true value is the line"; 1 where there is no telling."""
         if self.over == "exact":
             return 1.0 if self.mean == line else 0.0
-        if self.over == "seeds":
+        if self.over == "seeds" and self.values:
             return self._t_test(line)
-        spread = (self.mean - self.low if line < self.mean else self.high - self.mean) / _HALF
-        if not math.isfinite(spread) or not math.isfinite(self.mean):
+        half = self.mean - self.low if line < self.mean else self.high - self.mean
+        if not math.isfinite(half) or not math.isfinite(self.mean):
             return 1.0
-        if spread <= 0:
-            return 1.0 if self.mean == line else 0.0
-        return float(2 * ndtr(-abs(self.mean - line) / spread))
+        if half <= 0:
+            return 1.0 if self.mean == line else LEAST_P
+        away = abs(self.mean - line) / half  # in half widths of the interval: 1 at p = 0.05
+        if self.over == "seeds":
+            return float(2 * stdtr(self.df, -away * stdtrit(self.df, 0.5 + LEVEL / 2)))
+        return float(2 * ndtr(-away * _HALF))
 
     def _t_test(self, line: float) -> float:
-        x = np.asarray(self.values)
-        if self.scale == "log":
-            if line <= 0:
-                return 0.0  # positive values lie above it, whatever they are
-            x, line = np.log(x), math.log(line)
-        if not np.isfinite(x).all() or len(x) < 2:
+        if not np.isfinite(self.values).all() or len(self.values) < 2:
             return 1.0
-        error = float(x.std(ddof=1)) / math.sqrt(len(x))
-        if error == 0:
-            return 1.0 if float(x[0]) == line else 0.0
+        if self.scale == "log" and line <= 0:
+            return 0.0  # positive values lie above it, whatever they are
+        x, error = self._on_scale()
+        line = math.log(line) if self.scale == "log" else line
+        if error <= 1e-12 * max(1.0, abs(float(x.mean()))):
+            return 1.0 if float(x[0]) == line else 2 * 0.5 ** len(x)  # the sign test
         return float(2 * stdtr(len(x) - 1, -abs(float(x.mean()) - line) / error))
 
     def __str__(self) -> str:
         if self.over == "exact":
             return f"{self.mean:.4g}"
-        who = f"{len(self.values)} seeds" if self.over == "seeds" else self.over
+        who = f"{len(self.values)} seeds" if self.values else self.over
         return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}] over {who}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         told = {name: plain(getattr(self, name)) for name in ("mean", "low", "high")}
-        return told | {"over": self.over, "scale": self.scale, "per_seed": [plain(v) for v in self.values]}
+        told |= {"over": self.over, "scale": self.scale, "per_seed": [plain(v) for v in self.values]}
+        return told | ({"noise": self.noise} if self.noise else {})
 
 
 def ratio(a: Quantity, b: Quantity) -> Quantity:

@@ -25,9 +25,9 @@ def at_rate(recipe: Recipe, k: int) -> Recipe:
 
 
 def short(recipe: Recipe) -> Recipe:
-    """A tenth of the steps, the schedule shrunk with them, one seed that no final run uses."""
+    """A tenth of the steps, warm-up shrunk with them to at most a fifth, one seed that no final run uses."""
     steps = max(1, recipe.steps // SHARE)
-    warmup = recipe.schedule.warmup // SHARE
+    warmup = min(recipe.schedule.warmup // SHARE, steps // 5)
     every = {"validate_every": steps, "checkpoint_every": steps, "ladder": 0}
     return recipe.with_options(steps=steps, warmup=warmup, seeds=(SEED,), name=f"{recipe.name} sweep", **every)
 

@@ -79,42 +79,65 @@ def held(quantity: Quantity, side: Literal["below", "above"], line: float, what:
 def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:
     """The primary test; where it fails outright, the first weaker reading that passes.
 
-    An undecided primary test stays undecided: a weaker reading is no way round an interval that straddles.
+    An undecided primary test stays undecided: a weaker reading is no way round an interval that straddles.  A weaker
+    reading that holds brings its own number and line; the statement is as sure as the less sure of the two tests.
     """
-    reasons = tuple(reason for verdict in (primary, *weaker.values()) for reason in verdict.reasons)
+    reasons = _reasons([primary, *weaker.values()])
     if primary.outcome == NOT:
         for words, verdict in weaker.items():
             if verdict.outcome == REPRODUCED:
                 p = _largest([primary, verdict])
-                return replace(primary, outcome=ONLY_AS, only_as=words, reasons=reasons, p_value=p)
+                return replace(verdict, outcome=ONLY_AS, only_as=words, reasons=reasons, p_value=p)
     return replace(primary, reasons=reasons)
 
 
 def qualified(primary: Verdict, controls: Mapping[str, Verdict]) -> Verdict:
-    """The primary test; where it passes but a control does not, it holds only in the words of that control."""
-    reasons = tuple(reason for verdict in (primary, *controls.values()) for reason in verdict.reasons)
-    if primary.outcome == REPRODUCED:
-        for words, verdict in controls.items():
-            if verdict.outcome != REPRODUCED:
-                return replace(primary, outcome=ONLY_AS, only_as=words, reasons=reasons)
-    return replace(primary, reasons=reasons)
+    """The primary test; where it passes but a control fails, it holds only in the words of that control.
+
+    A control that is undecided leaves the whole undecided: neither the statement nor its qualified form is shown.
+    """
+    everything = [primary, *controls.values()]
+    reasons = _reasons(everything)
+    if primary.outcome != REPRODUCED:
+        return replace(primary, reasons=reasons)
+    undecided = [verdict for verdict in controls.values() if verdict.outcome not in DECIDED]
+    if undecided:
+        return replace(_least_sure(undecided), outcome=INCONCLUSIVE, only_as="", reasons=reasons)
+    failed = {words: verdict for words, verdict in controls.items() if verdict.outcome != REPRODUCED}
+    if not failed:
+        return replace(primary, reasons=reasons, p_value=_largest(everything))
+    p = _largest([primary, *failed.values()])
+    return replace(primary, outcome=ONLY_AS, only_as="; ".join(failed), reasons=reasons, p_value=p)
 
 
 def jointly(parts: Mapping[str, Verdict]) -> Verdict:
-    """A statement that must hold in several places: all, none, or only in those named.  One straddling: undecided."""
+    """A statement that must hold in several places: all, none, or only in those named.  One straddling: undecided.
+
+    Number, line and p-value are those of the part that decides: the straddling one, else the least sure.
+    """
     verdicts = list(parts.values())
-    reasons = tuple(reason for verdict in verdicts for reason in verdict.reasons)
+    reasons = _reasons(verdicts)
+    undecided = [verdict for verdict in verdicts if verdict.outcome not in DECIDED]
+    if undecided:
+        return replace(_least_sure(undecided), outcome=INCONCLUSIVE, only_as="", reasons=reasons)
+    decider = replace(_least_sure(verdicts), reasons=reasons, only_as="")
     outcomes = {verdict.outcome for verdict in verdicts}
-    first = replace(verdicts[0], reasons=reasons, p_value=_largest(verdicts))
-    if not outcomes <= set(DECIDED):
-        return replace(first, outcome=INCONCLUSIVE, only_as="")
     if outcomes in ({REPRODUCED}, {NOT}):
-        return replace(first, outcome=outcomes.pop())
+        return replace(decider, outcome=outcomes.pop())
     kept = {name: verdict for name, verdict in parts.items() if verdict.outcome != NOT}
     where = [f"{name} ({v.only_as})" if v.only_as else name for name, v in kept.items()]
-    return replace(first, outcome=ONLY_AS, only_as=" and ".join(where))
+    return replace(decider, outcome=ONLY_AS, only_as=" and ".join(where))
+
+
+def _reasons(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    return tuple(reason for verdict in verdicts for reason in verdict.reasons)
 
 
 def _largest(verdicts: Sequence[Verdict]) -> float | None:
     """A statement of several parts is as sure as its weakest part."""
     return max((v.p_value for v in verdicts if v.p_value is not None), default=None)
+
+
+def _least_sure(verdicts: Sequence[Verdict]) -> Verdict:
+    """The one with the largest p-value; a count, which has none, only where there is nothing else."""
+    return max(verdicts, key=lambda v: -1.0 if v.p_value is None else v.p_value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER
-from windtunnel.study.claims.primitives import cannot
+from windtunnel.study.claims.primitives import cannot, cells_of
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.quantity import ratio
 from windtunnel.study.verdict import Verdict, held
@@ -26,7 +26,7 @@ CLAIMS = [
         PAPER,
         "no number: models without it are said to lack random-access binding",
         "share of binding that a linear-attention model (gated delta rule) realises; one that passes 0.95 refutes it",
-        ("bijection-replacement-linear-attention", "recall-linear-attention"),
+        cells_of("linear-attention", "binding", controls=True),
         cannot("linear-attention", "binding"),
     ),
     Claim(

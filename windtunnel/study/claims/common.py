@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,11 +12,15 @@ from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import Verdict, jointly
 
 PAPER = "arXiv 2512.22471"
-PRIORS = {"on the prior of the text, Dirichlet(1)": "home", "on the prior of the released code": "released"}
-"""The paper's text says Dirichlet(1) rows; the released code floors and rounds them.  Words -> condition."""
+PRIORS = {
+    "on the prior of the text, Dirichlet(1)": "home",
+    "on the prior of the released code, not trained on": "released",
+}
+"""The paper's text says Dirichlet(1) rows; the released code floors and rounds them.  Our networks are trained on the
+first and meet the second at the test.  Words -> condition."""
 ONE_PRIOR = {"at K = 20": "home"}
 
-HMM_CELLS = ("hmm-transformer", "hmm-mamba", "hmm-lstm", "hmm-mlp", "hmm-linear-attention")
+HMM_CELLS = ("hmm-transformer", "hmm-mamba", "hmm-lstm", "hmm-mlp")
 """The architectures at equal size and budget on the plain HMM."""
 
 Reading = Callable[[str, str], Verdict]
@@ -41,7 +46,9 @@ def beside(evidence: Evidence, world: str, metric: str, *names: str, condition: 
 def less(quantity: Quantity, amount: float) -> Quantity:
     """The quantity less a known number."""
     values = tuple(value - amount for value in quantity.values)
-    return Quantity(quantity.mean - amount, quantity.low - amount, quantity.high - amount, quantity.over, values)
+    return replace(
+        quantity, mean=quantity.mean - amount, low=quantity.low - amount, high=quantity.high - amount, values=values
+    )
 
 
 def per_seed(evidence: Evidence, cell: str, metric: str) -> np.ndarray:

@@ -8,10 +8,16 @@ from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import ONE_PRIOR, PAPER, PRIORS, beside, on
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.quantity import ratio
-from windtunnel.study.verdict import Verdict, held, otherwise
+from windtunnel.study.verdict import Verdict, held, jointly, otherwise
 
 SCALE = {"bijection": ("uniform", "last-observation"), "hmm": ("uniform", "window-1", "window-2")}
 WIDE_GAP = 10.0
+POSITION = "for an MLP that sees one position and no context"
+STACKED = {
+    "for the stacked LSTM without skips": ("hmm-lstm-stacked", "hmm-lstm-stacked-swept"),
+    "for the stacked LSTM without skips, with the paper's optimiser at our budget": ("hmm-lstm-stacked",),
+}
+"""Skips and optimiser are two things: the stack alone is to blame only if it also fails with our optimiser and sweep."""
 
 
 def reaches(cell: str, line: float, conditions: Mapping[str, str]) -> Callable[[Evidence], Verdict]:
@@ -35,10 +41,12 @@ def reaches(cell: str, line: float, conditions: Mapping[str, str]) -> Callable[[
     return test
 
 
-def fails(cell: str, weaker: Mapping[str, str], conditions: Mapping[str, str]) -> Callable[[Evidence], Verdict]:
+def fails(
+    cell: str, weaker: Mapping[str, tuple[str, ...]], conditions: Mapping[str, str]
+) -> Callable[[Evidence], Verdict]:
     """Learned next to nothing: an entropy error above half of what a uniform guess scores.
 
-    weaker: words -> another cell of the same kind, for which alone the statement may hold.
+    weaker: words -> other cells of the same kind, for all of which the statement may hold where it fails for the first.
     """
     world = cell.partition("-")[0]
 
@@ -51,7 +59,11 @@ def fails(cell: str, weaker: Mapping[str, str], conditions: Mapping[str, str]) -
 
             return on(conditions, at)
 
-        others = {words: reading(name) for words, name in weaker.items() if evidence.has(name)}
+        others = {
+            words: jointly({name: reading(name) for name in names})
+            for words, names in weaker.items()
+            if evidence.has(*names)
+        }
         return otherwise(reading(cell), others)
 
     return test
@@ -65,18 +77,18 @@ def gap(world: str) -> Callable[[Evidence], Verdict]:
             errors = [evidence.score(name, "entropy_mae_bits") for name in (mlp, f"{world}-transformer")]
             return held(ratio(*errors), "above", WIDE_GAP, f"entropy error of {mlp} over that of {world}-transformer")
 
-        words, other = "for an MLP that sees one position and no context", f"{world}-mlp-position"
-        return otherwise(reading(f"{world}-mlp"), {words: reading(other)} if evidence.has(other) else {})
+        other = f"{world}-mlp-position"
+        return otherwise(reading(f"{world}-mlp"), {POSITION: reading(other)} if evidence.has(other) else {})
 
     return test
 
 
-def _reach(cell: str, line: float, name: str, published: str) -> Claim:
+def _reach(cell: str, line: float, name: str, published: str, label: str = "reaches") -> Claim:
     world = cell.partition("-")[0]
     task = {"bijection": "bijection elimination at K = 20", "hmm": "HMM filtering at K = 20"}[world]
     conditions = PRIORS if world == "hmm" else ONE_PRIOR
     return Claim(
-        f"{cell}-reaches",
+        f"{cell}-{label}",
         f"{name} matches the Bayesian entropy on {task} to {published} bits.",
         PAPER,
         f"{published} bits",
@@ -87,7 +99,8 @@ def _reach(cell: str, line: float, name: str, published: str) -> Claim:
 
 
 CLAIMS = [
-    _reach("bijection-transformer", 0.007, "A Transformer", "0.003 (v1) or 0.007 (v3)"),
+    _reach("bijection-transformer", 0.007, "A Transformer", "0.007 (v3)"),
+    _reach("bijection-transformer", 0.003, "A Transformer", "0.003 (v1)", "0.003"),
     _reach("bijection-mamba", 0.010, "Mamba", "0.010"),
     _reach("bijection-lstm", 0.009, "An LSTM", "0.009"),
     Claim(
@@ -97,7 +110,7 @@ CLAIMS = [
         "1.85 bits (a context-blind uniform guess scores 1.27)",
         "entropy error per sequence of an MLP that reads the whole context; the line is half of uniform's",
         ("bijection-mlp", "bijection-mlp-position", "bijection-references"),
-        fails("bijection-mlp", {"for an MLP that sees one position": "bijection-mlp-position"}, ONE_PRIOR),
+        fails("bijection-mlp", {POSITION: ("bijection-mlp-position",)}, ONE_PRIOR),
     ),
     Claim(
         "bijection-gap",
@@ -115,8 +128,8 @@ CLAIMS = [
         PAPER,
         "0.411 bits (a uniform guess scores 0.414 on the released prior)",
         "entropy error per sequence of a residual LSTM at its own best rate; the line is half of uniform's",
-        ("hmm-lstm", "hmm-lstm-stacked", "hmm-references"),
-        fails("hmm-lstm", {"for the stacked LSTM without skips": "hmm-lstm-stacked"}, PRIORS),
+        ("hmm-lstm", "hmm-lstm-stacked", "hmm-lstm-stacked-swept", "hmm-references"),
+        fails("hmm-lstm", STACKED, PRIORS),
     ),
     Claim(
         "hmm-mlp-fails",
@@ -125,7 +138,7 @@ CLAIMS = [
         "0.40 bits (a uniform guess scores 0.414 on the released prior)",
         "entropy error per sequence of an MLP that reads the whole context; the line is half of uniform's",
         ("hmm-mlp", "hmm-mlp-position", "hmm-references"),
-        fails("hmm-mlp", {"for an MLP that sees one position": "hmm-mlp-position"}, PRIORS),
+        fails("hmm-mlp", {POSITION: ("hmm-mlp-position",)}, PRIORS),
     ),
     Claim(
         "hmm-gap",

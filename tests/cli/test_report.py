@@ -1,0 +1,53 @@
+"""`windtunnel report` and `windtunnel figures` from the command line."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from windtunnel.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory, runs):
+    """A run with its exhibit, so that each test need not look into the network again."""
+    folder = tmp_path_factory.mktemp("report") / "hmm"
+    shutil.copytree(runs / "hmm", folder)
+    assert main(["report", str(folder), "--no-zoo", "--device", "cpu"]) == 0
+    return folder
+
+
+def test_report_writes_one_file_and_says_where(run_folder, capsys):
+    assert main(["report", str(run_folder), "--no-zoo", "--out", str(run_folder / "a.html"), "--device", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith(f"report: {run_folder / 'a.html'} (") and said.out.endswith("MB)\n") and said.err == ""
+    text = (run_folder / "a.html").read_text()
+    assert text.startswith("<!doctype html>") and "Not here yet" in text
+    assert (run_folder / "exhibits" / "hmm.json").exists()
+
+
+def test_more_runs_can_be_given(run_folder, runs, tmp_path, capsys):
+    folder, out = tmp_path / "hmm", tmp_path / "both.html"
+    shutil.copytree(run_folder, folder)
+    assert main(["report", str(folder), "--no-zoo", "--runs", str(runs / "deep"), "--out", str(out)]) == 0
+    assert "bijection: looking into 2 networks" in capsys.readouterr().err
+    assert "--runs" in out.read_text()
+
+
+def test_figures_say_what_is_missing(run_folder, tmp_path, capsys):
+    words = ["figures", str(run_folder), "--no-zoo", "--only", "entropy", "--out", str(tmp_path / "f")]
+    assert main(words) == 0
+    assert {path.name for path in (tmp_path / "f").iterdir()} == {"entropy-hmm.pdf", "entropy-hmm.png"}
+    told = capsys.readouterr().out
+    assert "missing: layer ablations: windtunnel inspect RUN --only ablate" in told and "(2 files)" in told
+
+
+def test_refusals(run_folder, refusal, tmp_path):
+    assert "must be a folder that exists" in refusal("report", tmp_path / "no")
+    assert "must be a results folder" in refusal("report", tmp_path, "--no-zoo")
+    assert "must be a file, not a folder" in refusal("report", run_folder, "--out", tmp_path)
+    assert "only = 'cat': must be one of" in refusal("figures", run_folder, "--no-zoo", "--only", "cat")
+    assert "the first word must be DIR" in refusal("figures")
+    (tmp_path / "file").write_text("")
+    assert "must be a folder" in refusal("figures", run_folder, "--out", tmp_path / "file")

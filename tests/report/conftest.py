@@ -1,0 +1,53 @@
+"""A results folder and its page, made once for all processes of a test run; they must not be written to."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.browser import NONE, chromium, find
+from tests.report.demo import make_demo
+from windtunnel.report import Source, read, write_page
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if find() is None:
+        for item in items:
+            if "page" in getattr(item, "fixturenames", ()) or "browser" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.skip(reason=NONE))
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory, worker_id) -> Path:
+    """The demo study with its exhibits and `report.html`."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "demo"
+    folder.parent.mkdir(exist_ok=True)
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the first process makes it, the others wait
+        if not (folder / "report.html").exists():
+            make_demo(folder)
+            write_page(read(folder, with_zoo=False), folder / "report.html", ["--no-zoo"])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def source(demo) -> Source:
+    """The demo study as the page reads it."""
+    return read(demo, with_zoo=False)
+
+
+@pytest.fixture
+def scratch(demo, tmp_path) -> Path:
+    """A copy of the demo study that a test may spoil."""
+    return Path(shutil.copytree(demo, tmp_path / "study"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator:
+    with chromium() as found:
+        yield found

@@ -1,0 +1,171 @@
+"""The page as text: escaped, self-contained, and honest about what is missing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import shutil
+
+import pytest
+
+from tests.report.demo import NAUGHTY
+from windtunnel.errors import InputError
+from windtunnel.report import read
+from windtunnel.report.episodes import inflate
+from windtunnel.report.page import EPISODE_BYTES, embedded, episodes, render
+from windtunnel.study import zoo
+from windtunnel.study.results import StudyFolder
+from windtunnel.training import load
+
+
+def without_plotly(text: str) -> str:
+    """The page without the 5 MB that are not ours."""
+    return text[: text.rindex('<script type="text/plain"')]
+
+
+def test_the_policy_allows_exactly_the_scripts_of_the_page(demo):
+    text = (demo / "report.html").read_text()
+    policy = html.unescape(re.search(r'Security-Policy" content="([^"]*)"', text).group(1))
+    scripts = re.findall(r"<script(?: type=.text/plain. id=.plotly.)?>(.*?)</script>", text, re.S)
+    assert len(scripts) == 2
+    hashes = {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts}
+    assert set(re.findall(r"'sha256-([^']*)'", policy)) == hashes
+    assert policy.startswith("default-src 'none';") and "http" not in policy and "unsafe-eval" not in policy
+    assert "script-src" in policy and "'unsafe-inline'" not in policy.split("style-src")[0]
+
+
+def test_nothing_is_fetched_from_anywhere(demo):
+    own = without_plotly((demo / "report.html").read_text())
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", own)
+    assert "@import" not in own and "url(" not in own
+
+
+def test_names_from_users_are_text(demo):
+    own = without_plotly((demo / "report.html").read_text())
+    assert NAUGHTY not in own
+    assert html.escape(NAUGHTY) in own
+
+
+def test_embedded_json_cannot_end_its_element():
+    text = embedded({"</script><script>": "<!-- & \u2028"})
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {"</script><script>": "<!-- & \u2028"}
+
+
+def test_the_command_on_the_page_is_the_one_that_makes_it(demo):
+    own = html.unescape(without_plotly((demo / "report.html").read_text()))
+    assert f"windtunnel report {demo} --no-zoo\n" in own
+    assert f"windtunnel reproduce --preset demo --out {demo}\n" in own
+
+
+def test_exhibits_outlive_the_networks(scratch, demo):
+    shutil.rmtree(scratch / "runs")
+    again = read(scratch, with_zoo=False)
+    assert again.exhibits == read(demo, with_zoo=False).exhibits
+    text = render(again)
+    assert 'id="stepper"' in text and 'id="chart-manifold"' in text
+
+
+def test_a_folder_with_nothing_but_a_head_names_every_missing_part(tmp_path):
+    StudyFolder(tmp_path / "bare").begin("paper")
+    text = html.unescape(without_plotly(render(read(tmp_path / "bare", with_zoo=False))))
+    for section in ("verdict", "fidelity", "episode", "geometry", "mechanism", "made"):
+        assert f'<section id="{section}"' in text
+    assert text.count("Not here yet") == 5
+    for command in ("windtunnel reproduce --preset paper", "--only ablate", "--only keys", "--runs RUN"):
+        assert command in text
+    assert "No network and no verdict yet." in text
+
+
+def test_half_a_study(scratch):
+    """No ledger, no exhibits, no runs, one cell without a score: still a page."""
+    for part in ("runs", "exhibits"):
+        shutil.rmtree(scratch / part)
+    (scratch / "claims.json").unlink()
+    path = scratch / "cells" / "hmm-transformer.json"
+    cell = json.loads(path.read_text())
+    cell["conditions"]["home"] = {"missing": "not scored"}
+    cell["survey"] = [{"name": "keys", "missing": "it has none"}]
+    path.write_text(json.dumps(cell))
+    text = without_plotly(render(read(scratch, with_zoo=False)))
+    assert 'id="chart-distance"' in text and 'id="chart-ablation"' not in text and 'id="ledger"' not in text
+    assert "entropy curves, which need the networks" in text
+
+
+def test_a_run_folder_without_a_study(scratch):
+    found = read(scratch / "runs" / "hmm-lstm", with_zoo=False)
+    text = html.unescape(without_plotly(render(found)))
+    assert list(found.exhibits) == ["hmm-lstm"] and 'id="chart-entropy"' in text
+    assert "The closest network, hmm-lstm, is" in text
+
+
+def test_a_network_that_cannot_be_opened_costs_only_itself(scratch):
+    shutil.rmtree(scratch / "exhibits")
+    (weights,) = (scratch / "runs" / "urn-transformer" / "seed-0").glob("step-*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-10])
+    for name in ("hmm-transformer", "bijection-replacement-transformer"):
+        shutil.rmtree(scratch / "runs" / name)
+    found = read(scratch, with_zoo=False)
+    assert "truncated or altered" in found.refused["urn-transformer"]
+    assert set(found.exhibits) == {"hmm-lstm", "bijection-replacement-mlp"}
+    assert "truncated or altered" in without_plotly(render(found))
+
+
+def test_networks_of_the_zoo_are_looked_into(demo, tmp_path, monkeypatch):
+    zoo.export(load(demo / "runs" / "hmm-lstm"), "shipped", seed=1, out=tmp_path / "zoo", episodes=64)
+    monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))
+    StudyFolder(tmp_path / "bare").begin("quick")
+    found = read(tmp_path / "bare")
+    assert list(found.exhibits) == ["shipped"] and found.exhibits["shipped"]["history"] is None
+    text = without_plotly(render(found))
+    assert 'id="chart-entropy"' in text and "training histories, which need the run folders" in text
+
+
+def test_a_shipped_network_does_not_replace_the_exhibit_of_its_run(scratch, tmp_path, monkeypatch):
+    zoo.export(load(scratch / "runs" / "hmm-lstm"), "hmm-lstm", seed=1, out=tmp_path / "zoo", episodes=64)
+    monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))
+    shutil.rmtree(scratch / "runs")
+    assert read(scratch).exhibits["hmm-lstm"]["seeds"] == [0, 1]
+
+
+def test_a_stale_exhibit_is_made_anew(scratch):
+    path = scratch / "exhibits" / "bijection-replacement-mlp.json"
+    record = json.loads(path.read_text())
+    record["origin"]["steps"] = 1
+    path.write_text(json.dumps(record))
+    said: list[str] = []
+    read(scratch, with_zoo=False, say=said.append)
+    assert said == ["bijection-replacement-mlp: looking into 1 network"]
+    assert json.loads(path.read_text())["origin"]["steps"] == 60
+
+
+def test_episodes_keep_within_their_bytes(source):
+    shown, blocks, left_out = episodes(source)
+    assert [one["name"] for one in shown][:2] == ["hmm-transformer", "hmm-lstm"] and left_out == []
+    assert sum(map(len, blocks)) < EPISODE_BYTES
+    data = inflate(blocks[0])
+    assert len(data["tokens"]) == shown[0]["count"] == 24
+    assert len(data["exact"][0][0]) == 3 and data["classes"] == ["s0", "s1", "s2"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (lambda f: (f / "study.json").write_text('{"format": 99}'), "format = 99"),
+        (lambda f: (f / "exhibits" / "hmm-lstm.json").write_text('{"format": 7}'), "format = 7: must be format 1"),
+        (lambda f: shutil.rmtree(f), "must be a folder that exists"),
+    ],
+)
+def test_bad_folders_in_one_line(scratch, spoil, line):
+    spoil(scratch)
+    with pytest.raises(InputError, match=line) as caught:
+        read(scratch, with_zoo=False)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_folder_is_no_results_folder(tmp_path):
+    with pytest.raises(InputError, match=r"must be a results folder \(it has no study.json\), or hold finished runs"):
+        read(tmp_path, with_zoo=False)

@@ -1,0 +1,47 @@
+"""`windtunnel figures DIR`: the figures of a results folder for print, as PDF and PNG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.progress import say
+from windtunnel.environment import default_device, require_device
+from windtunnel.errors import InputError
+from windtunnel.report import read, write_figures
+from windtunnel.report.figures import missing
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Every chart of the report for print: PDF and PNG, readable in grey and by colour-blind eyes."""
+
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
+    """Where to write them; DIR/figures if not given."""
+    only: Annotated[str | None, tyro.conf.arg(metavar="NAME,NAME", help_behavior_hint="")] = None
+    """Some of them, by name, separated by commas; a wrong name lists them all."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    """More run folders to look into, with their surveys; DIR/runs always is."""
+    no_zoo: bool = False
+    """Leave out the shipped networks."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    """Where to run the networks; a GPU if there is one."""
+
+
+def run(words: list[str]) -> None:
+    """Read, draw, say what was missing."""
+    folder, options = parse_folder(Figures, "figures", words, "DIR")
+    out = options.out or folder / "figures"
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out = {str(out)!r}: must be a folder")
+    device = require_device(options.device or default_device())
+    source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
+    only = None if options.only is None else [name for name in options.only.split(",") if name]
+    written = write_figures(source, out, only=only, say=say)
+    for lack in missing(source):
+        print(f"missing: {lack.what}: {lack.command}")  # unwrapped: commands and paths are there to be copied
+    print(f"figures: {out} ({len(written)} files)")

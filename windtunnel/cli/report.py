@@ -1,0 +1,52 @@
+"""`windtunnel report DIR`: one HTML file that shows a results folder; nothing else is needed to look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.progress import say
+from windtunnel.environment import default_device, require_device
+from windtunnel.errors import InputError
+from windtunnel.report import read, write_page
+
+
+@dataclass(frozen=True)
+class Report:
+    """One self-contained HTML page from a results folder (or a folder of runs).  Networks that are at hand are looked
+    into once; what was seen is kept in DIR/exhibits.  Whatever is missing, the page says so, and how to make it."""
+
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Where to write the page; DIR/report.html if not given."""
+    runs: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    """More run folders to look into, with their surveys; DIR/runs always is."""
+    no_zoo: bool = False
+    """Leave out the shipped networks."""
+    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    """Where to run the networks; a GPU if there is one."""
+
+
+def run(words: list[str]) -> None:
+    """Read, write, say where."""
+    folder, options = parse_folder(Report, "report", words, "DIR")
+    print(told(write(folder, options, words[1:])))  # unwrapped: a path is there to be copied
+
+
+def write(folder: Path, options: Report = Report(), arguments: Sequence[str] = ()) -> Path:  # noqa: B008 - frozen
+    """Write the page of a results folder; `arguments` are told on the page as the way to make it again."""
+    out = options.out or folder / "report.html"
+    if out.is_dir():
+        raise InputError(f"--out = {str(out)!r}: must be a file, not a folder")
+    device = require_device(options.device or default_device())
+    source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
+    return write_page(source, out, arguments)
+
+
+def told(page: Path) -> str:
+    """`report: results/paper/report.html (5.2 MB)`."""
+    return f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)"

@@ -1,0 +1,35 @@
+"""`python -m windtunnel.report DIR`: make the exhibits of a results folder, and nothing else.
+
+For the machine that has the trained networks but only torch; `windtunnel report DIR` anywhere then makes the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from windtunnel.environment import default_device, require_device
+from windtunnel.errors import InputError
+from windtunnel.report.exhibit import gather
+from windtunnel.report.subjects import of_runs
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m windtunnel.report", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("folder", type=Path, metavar="DIR")
+    parser.add_argument("--device", default=default_device())
+    options = parser.parse_args()
+    try:
+        device = require_device(options.device)
+        subjects = of_runs([options.folder / "runs"], device)
+        found, _ = gather(options.folder, subjects, device, lambda line: print(line, flush=True))
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{len(found)} exhibits in {options.folder / 'exhibits'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

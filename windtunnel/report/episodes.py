@@ -1,0 +1,105 @@
+"""A few dozen episodes, step by step: what was shown, what should be believed, what the network believes.
+
+The episodes are the first of `evaluate`'s defaults (test stream, seed 1), and the bits are computed by the same
+functions, so that every number of the stepper can be had again from `wt.evaluate`.
+
+Attention is kept as bytes, 255 for all of it, so it is known to 0.002.  Everything is deflated: browsers inflate it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from windtunnel.fidelity.metrics import entropy_bits, kl_bits, model_entropy_bits
+from windtunnel.fidelity.predictor import checked_log_probs, evaluation_mode
+from windtunnel.geometry.alignment_survey import patterns_at_readout
+from windtunnel.geometry.gather import ending, named
+from windtunnel.geometry.simplex import corners
+from windtunnel.report.curves import SEED
+from windtunnel.tunnels import HMM, Bijection, Episodes, Recall, Tunnel, Urn
+
+MOST = 24
+LEAST = 4
+ATTENTION_BYTES = 600_000  # of one network, before it is deflated
+
+
+def class_names(tunnel: Tunnel) -> list[str]:
+    """What the outcomes of a belief are called: as the tokens that show them, where tokens do."""
+    tokens = tunnel.token_names()
+    if isinstance(tunnel, Bijection):
+        return tokens[tunnel.symbols : 2 * tunnel.symbols]
+    if isinstance(tunnel, Recall):
+        return tokens[tunnel.keys : tunnel.keys + tunnel.values]
+    if isinstance(tunnel, Urn) or (isinstance(tunnel, HMM) and tunnel.predict == "symbol"):
+        return tokens[: tunnel.classes]
+    return [f"s{index}" for index in range(tunnel.classes)]
+
+
+def how_many(tunnel: Tunnel, layers: int, heads: int) -> int:
+    """Episodes that fit the bytes for attention; a few dozen at most."""
+    each = layers * heads * tunnel.readouts * tunnel.positions
+    return MOST if each == 0 else int(np.clip(ATTENTION_BYTES // each, LEAST, MOST))
+
+
+@torch.no_grad()
+def stepped(model: nn.Module, tunnel: Tunnel) -> dict[str, Any]:
+    """Plain data about the first episodes: {"count", "layers", "heads", "data"}; `data` is what `inflate` gives back.
+
+    tokens (n, T) names; readout (K,); labels (n, K); exact, model (n, K, C); kl_bits, exact_bits, model_bits (n, K)
+    attention (n, L, H, K, T) as base64 bytes, or None where there is no softmax attention
+    """
+    home = next(model.parameters()).device
+    one = tunnel.sample(1, SEED, "test", home)
+    patterned = ending(named(model, one), ".attention.pattern")
+    shape = patterns_at_readout(model, one).shape if patterned else (1, 0, 0)
+    count = how_many(tunnel, shape[1], shape[2])
+    episodes = tunnel.sample(count, SEED, "test", home)
+    with evaluation_mode([model]):
+        log_q = checked_log_probs(model, episodes.inputs, tunnel)  # type: ignore[arg-type]
+    names, p = tunnel.token_names(), episodes.posterior
+    states = isinstance(tunnel, HMM) and tunnel.predict == "state"
+    data = {
+        "tokens": [[names[token] for token in row] for row in episodes.inputs.tokens.tolist()],
+        "readout": episodes.inputs.readout.tolist(),
+        "classes": class_names(tunnel),
+        "labels": episodes.labels.tolist(),
+        "exact": _rounded(p, 5),
+        "model": _rounded(log_q.exp(), 5),
+        "kl_bits": _significant(kl_bits(p, log_q)),
+        "exact_bits": _significant(entropy_bits(p)),
+        "model_bits": _significant(model_entropy_bits(log_q)),
+        "attention": _attention(model, episodes) if patterned else None,
+        "corners": np.round(corners(tunnel.classes), 4).tolist() if states else None,
+    }
+    return {"count": count, "layers": shape[1], "heads": shape[2], "data": deflate(data)}
+
+
+def _attention(model: nn.Module, episodes: Episodes) -> str:
+    patterns = patterns_at_readout(model, episodes)
+    return base64.b64encode(np.round(255 * patterns).astype(np.uint8).tobytes()).decode()
+
+
+def _rounded(values: torch.Tensor, digits: int) -> list:
+    return np.round(values.double().cpu().numpy(), digits).tolist()
+
+
+def _significant(values: torch.Tensor) -> list:
+    """Seven significant digits; infinity, which JSON does not know, as a string."""
+    return [[float(f"{v:.7g}") if np.isfinite(v) else "inf" for v in row] for row in values.double().tolist()]
+
+
+def deflate(data: Any) -> str:
+    """JSON, deflated, in base64."""
+    return base64.b64encode(zlib.compress(json.dumps(data, allow_nan=False).encode(), 9)).decode()
+
+
+def inflate(text: str) -> Any:
+    """What `deflate` was given."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))

@@ -1,0 +1,267 @@
+"""Charts of section 2: how far from Bayes, where along the sequence, beyond the trained length, and how fast."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from windtunnel.report.chart import Chart, Panel, Series
+from windtunnel.report.curves import references
+from windtunnel.report.source import Source
+from windtunnel.report.words import bits, listed, short
+from windtunnel.study.quantity import number
+
+_PAIRS = re.compile(r"pairs-(\d+)$")
+_LENGTH = re.compile(r"length-(\d+)(-beyond)?$")
+
+
+def fidelity_charts(source: Source) -> list[Chart]:
+    """Those for which there are numbers."""
+    makers = (distance, entropy, per_position, lengths, capacity, calibration, over_time)
+    return [chart for make in makers if (chart := make(source)) is not None]
+
+
+def scores(source: Source) -> dict[str, Mapping[str, Any]]:
+    """KL at home of every cell and of every other network: name -> mean, low, high, over, per_seed."""
+    found = {name: record["curves"]["kl_bits"] for name, record in source.exhibits.items()}
+    for name, cell in source.networks.items():
+        home = cell["conditions"].get("home", {})
+        if "metrics" in home:
+            found[name] = home["metrics"]["kl_bits"]
+    return found
+
+
+def distance(source: Source) -> Chart | None:
+    """KL of every network with its interval, the baselines beside it."""
+    found, views, best = scores(source), {}, []
+    for world, names in source.worlds(sorted(found)).items():
+        names = sorted(names, key=lambda name: _finite(found[name]["mean"]))
+        scale = references(source.references(world))
+        series = []
+        for name in names:
+            mean, low, high = ([number(found[name][part])] for part in ("mean", "low", "high"))
+            label = [source.short(name)]
+            series.append(Series(source.short(name), mean, label, low, high, source.model(name), "points", across=True))
+        series += [_reference(name, source.references(world)[name]["kl_bits"], names, source) for name in scale]
+        views[world] = [Panel(x="KL, bits", y="network", log_x=True, series=series)]
+        best.append(f"{world}: {source.short(names[0])} {bits(found[names[0]]['mean'])}")
+    if not views:
+        return None
+    say = "The further left, the closer to exact inference; grey lines are simple predictors on the same data."
+    return Chart("distance", "Distance from Bayes", say, "Best network per tunnel. " + listed(best), views, "tunnel")
+
+
+def _reference(name: str, value: Any, names: Sequence[str], source: Source) -> Series:
+    ends = [source.short(names[0]), source.short(names[-1])]
+    return Series(name, [number(value)] * 2, ends, role="reference")
+
+
+def entropy(source: Source) -> Chart | None:
+    """Exact and model entropy along the sequence."""
+    views, told = {}, []
+    for world, names in source.worlds(source.exhibits).items():
+        exact = source.exhibits[names[0]]["curves"]["exact_entropy"]
+        steps = list(range(1, len(exact) + 1))
+        series = [_banded(name, source, "model_entropy") for name in names]
+        views[world] = [
+            Panel(x="step", y="entropy, bits", series=[*series, Series("exact", steps, exact, role="exact")])
+        ]
+        told.append(f"{world}: exact entropy from {bits(exact[0])} to {bits(exact[-1])}")
+    if not views:
+        return None
+    say = (
+        "Each network's mean entropy should lie on the black line of exact inference; "
+        "the band spans its seeds, least to most. Equal entropy is not yet equal belief."
+    )
+    return Chart("entropy", "Entropy along the sequence", say, listed(told), views, "tunnel")
+
+
+def per_position(source: Source) -> Chart | None:
+    """KL per readout on a log axis, with the baselines."""
+    views, told = {}, []
+    for world, names in source.worlds(_with_positions(source)).items():
+        series, best = [], ("", np.inf)
+        for name in names:
+            if name in source.exhibits:
+                series.append(_banded(name, source, "kl_per_position"))
+            else:
+                kl = source.networks[name]["conditions"]["home"]["kl_per_position"]
+                steps, key = list(range(1, len(kl) + 1)), source.model(name)
+                series.append(Series(source.short(name), steps, kl, key=key, variant=source.variant(name)))
+            last = _finite(series[-1].y[-1])
+            best = min(best, (source.short(name), last), key=lambda pair: pair[1])
+        series += _baselines(world, names, source, len(series[0].x))
+        views[world] = [Panel(x="step", y="KL, bits", log_y=True, series=series)]
+        told.append(f"{world}: lowest at the last step is {best[0]}, {bits(best[1])}")
+    if not views:
+        return None
+    say = "Where along the sequence the distance arises; dashed lines are what simple predictors score at each step."
+    return Chart("kl-per-step", "Distance per step", say, listed(told), views, "tunnel")
+
+
+def _with_positions(source: Source) -> list[str]:
+    scored = [n for n, c in source.networks.items() if "kl_per_position" in c["conditions"].get("home", {})]
+    return list(dict.fromkeys([*scored, *source.exhibits]))
+
+
+def _baselines(world: str, names: Sequence[str], source: Source, steps: int) -> list[Series]:
+    """Per step where an exhibit has them, else their mean as a level line."""
+    along = list(range(1, steps + 1))
+    for name in names:
+        if name in source.exhibits:
+            found = source.exhibits[name]["curves"]["baselines"]
+            return [Series(base, along, kl, role="reference") for base, kl in found.items()]
+    level = source.references(world)
+    return [
+        Series(base, along, [number(level[base]["kl_bits"])] * steps, role="reference") for base in references(level)
+    ]
+
+
+def _banded(name: str, source: Source, curve: str) -> Series:
+    """Mean over seeds, and the band from the least to the most."""
+    table = np.array([[number(v) for v in row] for row in source.exhibits[name]["curves"][curve]])
+    steps = list(range(1, table.shape[1] + 1))
+    several = len(table) > 1
+    ends = (table.min(0).tolist(), table.max(0).tolist()) if several else (None, None)
+    mean, key = table.mean(0).tolist(), source.model(name)
+    return Series(source.short(name), steps, mean, *ends, key=key, variant=source.variant(name))
+
+
+def lengths(source: Source) -> Chart | None:
+    """The score at other lengths than the trained one: all readouts, and the new ones alone."""
+    views, told = {}, []
+    for world, names in source.worlds(source.networks).items():
+        panels = []
+        for title, beyond in (("all steps", False), ("steps beyond the trained length only", True)):
+            series = [s for name in names if (s := _by_length(name, source, beyond)) is not None]
+            home = source.networks[names[0]]["recipe"]["tunnel"].get("length")
+            if series:
+                series += _baselines_by_length(world, source, None if beyond else home)
+                marks = [(home, f"trained at {home}")]
+                panels.append(Panel(title, "length", "KL, bits", False, True, series, marks=marks))
+        if panels:
+            views[world] = panels
+            ends = [f"{s.name} {bits(s.y[-1])}" for s in panels[-1].series if s.role == "points"]
+            told.append(f"{world} at length {panels[-1].series[0].x[-1]}: {listed(ends)}")
+    if not views:
+        return None
+    say = "A network that infers goes on inferring past its trained length; one that memorised a schedule rises."
+    return Chart("length", "Beyond the trained length", say, listed(told), views, "tunnel")
+
+
+def _by_length(name: str, source: Source, beyond: bool) -> Series | None:
+    conditions = source.networks[name]["conditions"]
+    found = {_length(c): s["metrics"]["kl_bits"] for c, s in conditions.items() if _is(c, beyond) and "metrics" in s}
+    if not found:
+        return None
+    if not beyond and "metrics" in conditions.get("home", {}):
+        found[source.networks[name]["recipe"]["tunnel"]["length"]] = conditions["home"]["metrics"]["kl_bits"]
+    at = sorted(found)
+    mean, low, high = ([number(found[length][part]) for length in at] for part in ("mean", "low", "high"))
+    return Series(source.short(name), at, mean, low, high, source.model(name), "points", variant=source.variant(name))
+
+
+def _baselines_by_length(world: str, source: Source, home: int | None) -> list[Series]:
+    """On all steps, from the home length on; with None, on those beyond it."""
+    record = source.cells.get(f"{world}-references", {}).get("conditions", {})
+    at = {condition: _length(condition) for condition in record if _is(condition, beyond=home is None)}
+    at |= {} if home is None else {"home": home}
+    found: dict[str, dict[int, float]] = {}
+    for condition, length in at.items():
+        scored = record.get(condition, {}).get("baselines", {})
+        for base in references(scored):
+            found.setdefault(base, {})[length] = number(scored[base]["kl_bits"])
+    return [Series(base, sorted(kl), [kl[n] for n in sorted(kl)], role="reference") for base, kl in found.items()]
+
+
+def _is(condition: str, beyond: bool) -> bool:
+    match = _LENGTH.match(condition)
+    return match is not None and bool(match.group(2)) == beyond
+
+
+def _length(condition: str) -> int:
+    match = _LENGTH.match(condition)
+    assert match is not None
+    return int(match.group(1))
+
+
+def capacity(source: Source) -> Chart | None:
+    """Accuracy against the number of stored pairs, where a world was scored so."""
+    views, told = {}, []
+    for world, names in source.worlds(source.networks).items():
+        series = []
+        for name in names:
+            conditions = source.networks[name]["conditions"].items()
+            found = {
+                int(m.group(1)): s["metrics"]["accuracy"]
+                for c, s in conditions
+                if (m := _PAIRS.match(c)) and "metrics" in s
+            }
+            if found:
+                at = sorted(found)
+                mean, low, high = ([number(found[pairs][part]) for pairs in at] for part in ("mean", "low", "high"))
+                series.append(Series(source.short(name), at, mean, low, high, source.model(name), "points"))
+                told.append(f"{name}: {short(mean[-1])} at {at[-1]} pairs")
+        if series:
+            home = source.networks[names[0]]["recipe"]["tunnel"].get("pairs")
+            marks = [] if home is None else [(home, f"trained at {home}")]
+            views[world] = [Panel(x="pairs stored", y="share of answers right", log_x=True, series=series, marks=marks)]
+    if not views:
+        return None
+    say = "A memory of fixed size must fail at some number of pairs; attention over all of them need not."
+    return Chart("capacity", "Recall against the number of pairs", say, listed(told), views, "tunnel")
+
+
+def calibration(source: Source) -> Chart | None:
+    """Stated probability against the exact probability of the same outcomes."""
+    views, told = {}, []
+    for world, names in source.worlds(source.exhibits).items():
+        series = [Series("perfect", [0.0, 1.0], [0.0, 1.0], role="exact")]
+        for name in names:
+            rows = source.exhibits[name]["curves"]["calibration"]
+            stated, exact = ([row[part] for row in rows] for part in ("model", "exact"))
+            key, variant = source.model(name), source.variant(name)
+            series.append(Series(source.short(name), stated, exact, key=key, variant=variant))
+        views[world] = [Panel(x="probability the network states", y="exact probability", series=series)]
+        errors = [f"{source.short(n)} {bits(source.exhibits[n]['curves']['calibration_error'], '')}" for n in names]
+        told.append(f"{world}: expected calibration error {listed(errors)}")
+    if not views:
+        return None
+    say = "On the diagonal, 30% means 30%. Held against the exact belief itself, not against luck in a sample."
+    return Chart("calibration", "Calibration", say, listed(told), views, "tunnel")
+
+
+def over_time(source: Source) -> Chart | None:
+    """Validation KL against seconds of training."""
+    views, told = {}, []
+    for world, names in source.worlds(source.exhibits).items():
+        series = []
+        for name in names:
+            past = source.exhibits[name]["history"]
+            if past is None or not past["steps"]:
+                continue
+            rows = [[number(kl) for _, kl in points] for points in past["points"].values() if points]
+            if not rows:
+                continue
+            steps = [step for step, _ in max(past["points"].values(), key=len)]
+            table = np.array([row for row in rows if len(row) == len(steps)])
+            at = [past["seconds"] * step / past["steps"] for step in steps]
+            ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
+            mean, key, variant = table.mean(0).tolist(), source.model(name), source.variant(name)
+            series.append(Series(source.short(name), at, mean, *ends, key=key, variant=variant))
+            told.append(f"{name}: {bits(table.mean(0)[-1])} after {at[-1]:.0f} s")
+        if series:
+            panel = Panel(x="seconds of training, all seeds", y="KL, bits", log_x=True, log_y=True, series=series)
+            views[world] = [panel]
+    if not views:
+        return None
+    say = "How the distance falls while training goes on, on the validation stream; the band spans the seeds."
+    return Chart("training-time", "Distance against training time", say, listed(told), views, "tunnel")
+
+
+def _finite(value: Any) -> float:
+    found = number(value)
+    return found if np.isfinite(found) else np.inf

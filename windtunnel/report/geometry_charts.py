@@ -1,0 +1,164 @@
+"""Charts of section 4: what the representation looks like, each number beside its nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series
+from windtunnel.report.readings import Question, beside_nulls
+from windtunnel.report.source import Source
+from windtunnel.report.words import listed, short
+
+KEYS = Question(
+    "key-cosines",
+    "Are the keys of rival hypotheses orthogonal?",
+    "Only a solid dot clearly left of its hollow nulls says that training moved the keys apart.",
+    ("key cosine, raw", "key cosine, centred"),
+)
+SHAPE = Question(
+    "value-shape",
+    "How thin is the manifold, and what orders it?",
+    "Thin means little until the untrained network's is thicker; order by entropy must survive the position control.",
+    ("PC1 share", "entropy, position ignored, PC1", "entropy after position, PC1", "position after entropy, PC1"),
+)
+DECODED = Question(
+    "decoded",
+    "Can the belief be read off linearly?",
+    "How much of the exact belief a linear map finds in the stream, and how much of it lies beyond a short memory.",
+    ("belief decoded, R²", "log-belief decoded, R²", "belief beyond window 1, R²", "belief beyond windows 1 and 2, R²"),
+)
+CLUSTERS = Question(
+    "clusters",
+    "Does the last layer fall into one cluster per state?",
+    "The exact belief, with no network at all, is one of the nulls: clusters of its own are no discovery.",
+    (
+        "clusters by silhouette",
+        "clusters by gap",
+        "adjusted Rand with the likeliest state",
+        "belief within clusters, R²",
+    ),
+)
+
+
+def geometry_charts(source: Source) -> list[Chart]:
+    """Those for which there are numbers."""
+    found = [key_matrices(source), beside_nulls(source, KEYS), sharpening(source), manifold(source)]
+    found += [beside_nulls(source, SHAPE), simplices(source), beside_nulls(source, DECODED)]
+    found += [beside_nulls(source, CLUSTERS), dissociation(source)]
+    return [chart for chart in found if chart is not None]
+
+
+def pictures(source: Source, name: str) -> dict[str, Any]:
+    """Subject -> its picture of that name, where it has one."""
+    shown = {subject: record["pictures"].get(name) for subject, record in source.exhibits.items()}
+    return {subject: picture for subject, picture in shown.items() if picture}
+
+
+def key_matrices(source: Source) -> Chart | None:
+    """Cosine matrices beside those of the nulls."""
+    views, told = {}, []
+    for name, picture in pictures(source, "keys").items():
+        labels, panels = picture["labels"], []
+        for title, table in picture["tables"].items():
+            off = _off_diagonal(table)
+            heat = Heat(labels, labels, table, "|cosine|", 0.0, 1.0)
+            panels.append(Panel(f"{title}: mean {off:.3f}", heat=heat))
+            told.append(f"{name}, {title}: mean off-diagonal {off:.3f}")
+        views[name] = panels
+    if not views:
+        return None
+    say = (
+        "Orthogonal keys would leave only the diagonal strong; compare the first matrix with the two that know nothing."
+    )
+    return Chart("key-matrices", "Key cosines in the first layer", say, listed(told), views, "network")
+
+
+def _off_diagonal(table: Sequence[Sequence[float]]) -> float:
+    array = np.asarray(table, dtype=float)
+    count = len(array)
+    return float((array.sum() - np.trace(array)) / (count * (count - 1)))
+
+
+def sharpening(source: Source) -> Chart | None:
+    """Attention entropy by depth, every head, and the untrained network's mean."""
+    views, told = {}, []
+    for name, picture in pictures(source, "sharpening").items():
+        layers, table = picture["layers"], np.asarray(picture["heads"], dtype=float)
+        mean = table.mean(-1)
+        heads = [
+            Series(f"head {h}", layers, table[:, h].tolist(), key="head", role="null") for h in range(table.shape[1])
+        ]
+        series = [*heads, Series("mean over heads", layers, mean.tolist(), key=source.model(name))]
+        if "untrained" in picture:
+            series.append(Series("untrained, mean", layers, picture["untrained"], role="reference"))
+        views[name] = [Panel(x="layer", y="attention entropy, bits", series=series)]
+        told.append(f"{name}: from {short(mean[0])} bits in the first layer to {short(mean[-1])} in the last")
+    if not views:
+        return None
+    say = "Attention that narrows with depth falls from left to right, well below the untrained network."
+    return Chart("sharpening", "Attention sharpening by depth", say, listed(told), views, "network")
+
+
+def manifold(source: Source) -> Chart | None:
+    """Two principal components, coloured by entropy or by position."""
+    views, told = {}, []
+    for name, streams in pictures(source, "manifold").items():
+        panels = []
+        for stream, points in streams.items():
+            share = points["pc1_share"]
+            colours = {"exact entropy, bits": points["entropy"], "step": points["position"]}
+            title = f"{stream}, layer {points['layer']}: PC1 {100 * share:.0f}%"
+            panels.append(Panel(title, "PC1", "PC2", cloud=Cloud(points["x"], points["y"], colours)))
+            told.append(f"{name}, {stream}: PC1 carries {100 * share:.0f}% of the variance")
+        views[name] = panels
+    if not views:
+        return None
+    say = "Switch the colour: a manifold that looks as ordered by position as by entropy does not show an entropy axis."
+    return Chart("manifold", "The value manifold", say, listed(told), views, "network")
+
+
+def simplices(source: Source) -> Chart | None:
+    """Beliefs decoded from each layer, beside the exact ones."""
+    views, told = {}, []
+    for name, picture in pictures(source, "simplex").items():
+        names = [f"s{state}" for state in range(len(picture["corners"]))]
+        states = {"likeliest state": [f"s{state}" for state in picture["likeliest"]]}
+        panels = []
+        for title, points in picture["layers"].items():
+            x, y = ([point[axis] for point in points] for axis in (0, 1))
+            panels.append(Panel(title, cloud=Cloud(x, y, states, picture["corners"], names)))
+        views[name] = panels
+        told.append(f"{name}: the exact belief and that decoded {listed(list(picture['layers'])[1:])}")
+    if not views:
+        return None
+    say = "Layer by layer the decoded cloud should take the shape of the exact one; a picture, not a proof."
+    return Chart("simplices", "Belief simplices per layer", say, listed(told), views, "network")
+
+
+def dissociation(source: Source) -> Chart | None:
+    """Similarity to the end of training: does attention settle before values?"""
+    views, told = {}, []
+    for name, kinds in pictures(source, "dynamics").items():
+        kept = {kind: by_seed for kind, by_seed in kinds.items() if kind != "KL"}
+        panels = [_training(kept, "similarity to the end (CKA)")]
+        if "KL" in kinds:
+            panels.append(_training({"KL": kinds["KL"]}, "KL, bits", log=True))
+        views[name] = panels
+        told.append(f"{name}: {listed(kept)} over {len(panels[0].series[0].x)} checkpoints")
+    if not views:
+        return None
+    say = "The published dissociation would show attention at its final form early, and values still on the way."
+    return Chart("dissociation", "Frame and precision over training", say, listed(told), views, "network")
+
+
+def _training(kinds: Mapping[str, Mapping[str, Any]], label: str, log: bool = False) -> Panel:
+    series = []
+    for kind, by_seed in kinds.items():
+        steps = [step + 1 for step, _ in next(iter(by_seed.values()))]
+        table = np.array([[value for _, value in rows] for rows in by_seed.values() if len(rows) == len(steps)], float)
+        ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
+        series.append(Series(kind, steps, table.mean(0).tolist(), *ends, key=kind))
+    return Panel(x="training step + 1", y=label, log_x=True, log_y=log, series=series)

@@ -1,0 +1,82 @@
+"""Section 6: recipes, versions, machines, time and seeds; and the commands that make this very page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from windtunnel import __version__
+from windtunnel.report.chart import Table
+from windtunnel.report.source import Source
+
+COLUMNS = (
+    "name",
+    "recipe",
+    "tunnel",
+    "model",
+    "parameters",
+    "seeds",
+    "diverged",
+    "steps",
+    "batch",
+    "optimiser",
+    "learning rate",
+    "supervision",
+    "training s",
+    "total s",
+    "device",
+    "commit",
+)
+
+
+def recipes(source: Source) -> Table:
+    """One row per cell, and per network that stands outside the study."""
+    rows = [_row(name, cell["recipe"], cell) for name, cell in source.networks.items()]
+    for name, record in source.exhibits.items():
+        if name not in source.networks:
+            recipe = record["origin"]["recipe"]
+            rows.append(_row(name, recipe, {"parameters": record["parameters"], "seeds": record["seeds"]}))
+    return Table("recipes", COLUMNS, rows)
+
+
+def _row(name: str, recipe: Mapping[str, Any], made: Mapping[str, Any]) -> list[Any]:
+    optimiser, seconds = recipe["optimiser"], made.get("seconds", {})
+    environment = made.get("environment", {})
+    rates = [optimiser["muon_lr"]] * (optimiser["kind"] == "muon") + [optimiser["lr"]]
+    shown = [name, recipe["name"], told(recipe["tunnel"]), recipe["model"], made["parameters"]]
+    shown += [" ".join(map(str, made["seeds"])), len(made.get("diverged", [])), recipe["steps"], recipe["batch"]]
+    shown += [optimiser["kind"], " / ".join(f"{rate:.3g}" for rate in rates), recipe["supervision"]]
+    shown += [round(seconds[kind], 1) if kind in seconds else None for kind in ("train", "total")]
+    return [*shown, environment.get("device"), environment.get("commit")]
+
+
+def told(tunnel: Mapping[str, Any]) -> str:
+    """A tunnel on one line; what is None is left out."""
+    return tunnel["name"] + " " + ", ".join(f"{k} {v}" for k, v in tunnel.items() if k != "name" and v is not None)
+
+
+def machines(source: Source) -> Table:
+    """Where the study was made, one row per machine and version."""
+    columns = ["device", "cores", "python", "platform", "commit", "versions"]
+    rows = []
+    for environment in (source.head or {}).get("environments", []):
+        versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
+        rows.append([*(environment.get(name) for name in columns[:-1]), versions])
+    return Table("machines", columns, rows)
+
+
+def commands(source: Source, arguments: list[str]) -> list[str]:
+    """What to type to have the study, and then this page, again."""
+    folder = shlex.quote(str(source.path))
+    study = (
+        []
+        if source.head is None
+        else [f"windtunnel reproduce --preset {shlex.quote(source.head['preset'])} --out {folder}"]
+    )
+    return [*study, shlex.join(["windtunnel", "report", str(source.path), *arguments])]
+
+
+def made_by() -> str:
+    """The version that wrote the page."""
+    return f"windtunnel {__version__}"

@@ -1,0 +1,30 @@
+"""Colours of the page and of print: five hues that colour-blind eyes tell apart, each with its own dash and marker.
+
+Light ones have a contrast of at least 3 : 1 on white, dark-mode ones on near-black; in grey, dashes and markers remain.
+"""
+
+from __future__ import annotations
+
+LIGHT = ("#0b63b5", "#c2500b", "#007a5e", "#93509a", "#6f5f14", "#4b5563")
+DARK = ("#6fb3ff", "#ff9d5c", "#3fcf9f", "#dfa3e6", "#dcc462", "#aab4c0")
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
+KEYS = {
+    "transformer": 0,
+    "mamba": 1,
+    "lstm": 2,
+    "mlp": 3,
+    "linear-attention": 4,
+    "measured": 0,
+    "attention": 0,
+    "values": 1,
+    "residual": 2,
+    "KL": 3,
+}
+"""What a key of a series is drawn as; other keys take the last."""
+SEQUENTIAL = ("#f4f7fb", "#c6dbef", "#7fb0dc", "#3b7fbf", "#0b4f94", "#062a57")
+"""From little to much; darkens steadily, so it prints in grey."""
+SEQUENTIAL_DARK = ("#171c22", "#1d3a5c", "#23598f", "#3a82c4", "#7db6ee", "#d8ebff")
+CONTINUOUS = ("#2b0b57", "#6a1f86", "#b8377a", "#ee6f57", "#f9b04a")
+"""For clouds, from low to high."""
+CONTINUOUS_DARK = ("#7b5bd6", "#b65cc0", "#f0708a", "#feb17d", "#fcfdbf")

@@ -1,0 +1,122 @@
+"""What the page is made from: a results folder, and whatever networks are at hand.
+
+Anything may be missing; then the part that needs it says so, and which command makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from windtunnel.errors import InputError
+from windtunnel.mechanism.survey_file import NAME as SURVEY
+from windtunnel.mechanism.survey_file import load_survey, to_dict
+from windtunnel.report import subjects as find
+from windtunnel.report.exhibit import gather
+from windtunnel.report.palette import KEYS
+from windtunnel.report.subjects import Subject
+from windtunnel.study.results import StudyFolder
+
+
+@dataclass(frozen=True)
+class Source:
+    """All that the page and the figures read.
+
+    path      the results folder
+    head      study.json, or None for a folder of runs without a study
+    cells     finished cells: name -> record, those of networks and those of references
+    ledger    claims with their verdicts
+    exhibits  name -> record, see `exhibit`
+    readings  name -> records of instruments, from the cell or from the run's own survey
+    refused   networks that could not be looked into: name -> why
+    """
+
+    path: Path
+    head: Mapping[str, Any] | None = None
+    cells: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ledger: Sequence[Mapping[str, Any]] = ()
+    exhibits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    readings: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def networks(self) -> dict[str, Mapping[str, Any]]:
+        """Cells of trained networks."""
+        return {name: cell for name, cell in self.cells.items() if cell.get("kind") == "networks"}
+
+    def world(self, name: str) -> str:
+        """The world of a cell or an exhibit: the study's word for it, else the tunnel's name."""
+        if name in self.cells:
+            return self.cells[name]["world"]
+        tunnel = self.exhibits[name]["tunnel"]
+        for cell in self.networks.values():
+            if cell["recipe"]["tunnel"] == tunnel:
+                return cell["world"]
+        return tunnel["name"]
+
+    def model(self, name: str) -> str:
+        """The architecture of a cell or an exhibit."""
+        return (self.cells.get(name) or self.exhibits[name])["model"]
+
+    def short(self, name: str) -> str:
+        """The name without its world, as in a legend."""
+        return name.removeprefix(f"{self.world(name)}-") or name
+
+    def worlds(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """World -> those of the names that belong to it: plain recipes first, in the order of the architectures."""
+        found: dict[str, list[str]] = {}
+        for name in sorted(names, key=lambda n: (self.variant(n), KEYS.get(self.model(n), len(KEYS)), n)):
+            found.setdefault(self.world(name), []).append(name)
+        return dict(sorted(found.items()))
+
+    def variant(self, name: str) -> bool:
+        """Is it something else than the plain recipe of its architecture?"""
+        return self.short(name) != self.model(name)
+
+    def references(self, world: str, condition: str = "home") -> Mapping[str, Mapping[str, Any]]:
+        """Baselines of a world: name -> metric -> number; empty where they were not measured."""
+        record = self.cells.get(f"{world}-references", {})
+        return record.get("conditions", {}).get(condition, {}).get("baselines", {})
+
+
+def read(
+    folder: str | Path,
+    *,
+    runs: Sequence[str | Path] = (),
+    with_zoo: bool = True,
+    device: str = "cpu",
+    say: Callable[[str], None] = lambda line: None,
+) -> Source:
+    """Read a results folder (or a folder of runs), and look into the networks that are there.
+
+    runs      more run folders, or folders of them
+    with_zoo  look into the shipped networks too
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError(f"{path}: must be a folder that exists")
+    study = StudyFolder(path)
+    here = path / "runs" if study.exists() else path
+    found: dict[str, Subject] = find.of_zoo() if with_zoo else {}
+    found |= find.of_runs([place for place in (here, *map(Path, runs)) if place != here or here.is_dir()], device)
+    head = study.head() if study.exists() else None
+    cells = study.cells() if head is not None else {}
+    ledger = study.ledger() if (path / "claims.json").exists() and head is not None else []
+    exhibits, refused = gather(path, found, device, say)
+    if head is None and not exhibits:
+        raise InputError(f"{path}: must be a results folder (it has no study.json), or hold finished runs")
+    return Source(path, head, cells, ledger, exhibits, _readings(cells, found), refused)
+
+
+def _readings(
+    cells: Mapping[str, Mapping[str, Any]], subjects: Mapping[str, Subject]
+) -> dict[str, list[dict[str, Any]]]:
+    found = {name: list(cell["survey"]) for name, cell in cells.items() if cell.get("survey")}
+    for name, subject in subjects.items():
+        path = None if subject.run is None else subject.run.path
+        if name not in found and path is not None and (path / SURVEY).exists():
+            records = to_dict(load_survey(path))["records"]
+            found[name] = [r | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
+    return found
