@@ -84,8 +84,8 @@ def page(attempts: list[Attempt]) -> str:
         "Written by `python benchmarks/records.py page` from `benchmarks/results/*/records/`; do not edit. Seconds of"
         " training of one network alone until it is within so many bits (KL) of the exact belief, the median over"
         " seeds; set-up (building, compiling, capturing) and validation are not on the clock. A pass is confirmed on"
-        " 20,000 test episodes unless the file says otherwise. A record is replaced only by an attempt of at least"
-        " five seeds that is faster at p < 0.01 (one-sided rank-sum test).",
+        " 20,000 further validation episodes unless the file says otherwise. A record is replaced only by an attempt of"
+        " at least five seeds that is faster at p < 0.01 (one-sided rank-sum test).",
         "",
     ]
     if not attempts:

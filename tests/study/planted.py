@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.fidelity.intervals import t_interval
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.primitives import Share
 from windtunnel.study.quantity import Quantity
+from windtunnel.study.worlds import WORLDS
 from windtunnel.training import recipe_for
 from windtunnel.tunnels import HMM, Bijection
 
@@ -44,9 +46,10 @@ class Planted:
 
     def cell(self, name: str, **fields: Any) -> dict[str, Any]:
         tunnel = Bijection() if name.startswith("bijection") else HMM()
+        worlds = [world.name for world in WORLDS if name.startswith(world.name)]
         empty = {
             "name": name,
-            "world": name.partition("-")[0],
+            "world": max(worlds, key=len, default=name.partition("-")[0]),
             "model": "transformer",
             "seeds": [0, 1, 2, 3, 4],
             "diverged": [],
@@ -83,6 +86,8 @@ class Planted:
         p: float = 0.001,
         **where,
     ) -> None:
+        """One reading per seed, of networks that have learned their task; a null at 0 unless others are given."""
+        self.learned(cell)
         for seed, value in enumerate(seeds):
             self.cell(cell)["survey"].append(
                 {
@@ -92,16 +97,34 @@ class Planted:
                     "low": value - 0.01,
                     "high": value + 0.01,
                     "over": "sequences",
-                    "nulls": nulls or {},
+                    "nulls": {"untrained": [0.0, 0.0]} if nulls is None else nulls,
                     "p_value": p,
                     "note": "",
                 }
             )
 
-    def share(self, cell: str, primitive: str, seeds: list[float], base_bits: float = 1.0) -> None:
+    def learned(self, cell: str, kl: float = 0.01) -> None:
+        """Give a cell a home KL, far below that of a uniform guess, unless it has one."""
+        scored = self.cell(cell)["conditions"].setdefault("home", {"metrics": {}})["metrics"]
+        if "kl_bits" not in scored:
+            self.score(cell, "kl_bits", [kl * wobble for wobble in SPREAD])
+        self.baseline(self.cell(cell)["world"], "uniform", "kl_bits", 2.0)
+
+    def summary(self, cell: str, name: str, seeds: list[float], **where) -> None:
+        """A reading that its instrument sums up over seeds itself, as that of the training dynamics does."""
+        self.learned(cell)
+        low, high, _ = t_interval(np.array(seeds))
+        told = {"name": name, "where": where, "value": float(np.mean(seeds)), "low": low, "high": high, "over": "seeds"}
+        self.cell(cell)["survey"].append(
+            told | {"nulls": {"names exchanged": [0.0, 0.0]}, "p_value": 0.001, "note": "", "per_seed": seeds}
+        )
+
+    def share(self, cell: str, primitive: str, seeds: list[float], base_bits: float = 1.0, error: float = 0.05) -> None:
+        """Shares of a primitive, one per seed; each network's own is known to `error`."""
         quantity = Quantity.of_seeds(seeds)
-        kl = float(base_bits * (1 - np.mean(seeds)))
-        self.cell(cell)["primitive"] = Share(primitive, quantity, kl, "B", base_bits, tuple(seeds)).to_dict()
+        kl, errors = float(base_bits * (1 - np.mean(seeds))), tuple(error for _ in seeds)
+        found = Share(primitive, quantity, kl, "B", base_bits, tuple(seeds), per_seed_error=errors)
+        self.cell(cell)["primitive"] = found.to_dict()
 
     def evidence(self) -> Evidence:
         return Evidence(self.cells)

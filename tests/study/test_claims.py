@@ -18,6 +18,8 @@ from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 
 PRIORS = ("home", "released")
+STACKED = ("hmm-lstm-stacked", "hmm-lstm-stacked-swept")
+OFF = "bits lost with late attention off"
 LAST = {"nulls": {"untrained": [0.0, 0.0], "random vectors": [0.1, 0.1], "exact belief": [2.0, 2.0]}}
 
 
@@ -29,10 +31,10 @@ def reaches(cell: str, line: float, *conditions: str) -> Callable[[Planted, str]
     return plant
 
 
-def fails(cell: str, other: str, *conditions: str) -> Callable[[Planted, str], None]:
+def fails(cell: str, others: tuple[str, ...], *conditions: str) -> Callable[[Planted, str], None]:
     def plant(p: Planted, how: str) -> None:
         p.baseline(cell.partition("-")[0], "uniform", "entropy_mae_bits", 1.0, *conditions)
-        for name in (cell, other):
+        for name in (cell, *others):
             p.score(name, "entropy_mae_bits", values(0.5, "above", how), *conditions)
 
     return plant
@@ -57,7 +59,7 @@ def length(k: int, line: float) -> Callable[[Planted, str], None]:
 
 def late(p: Planted, how: str) -> None:
     for k, seeds in ((20, around(0.001, 1e-5)), (50, linear(0.01, "above", how, far=0.009))):
-        p.reading("hmm-transformer", "bits lost with late attention off", seeds, length=k, positions="all")
+        p.reading("hmm-transformer", OFF, seeds, length=k, positions="all")
 
 
 def accuracy(cell: str, side: str, line: float) -> Callable[[Planted, str], None]:
@@ -71,22 +73,31 @@ def accuracy(cell: str, side: str, line: float) -> Callable[[Planted, str], None
 def capacity(p: Planted, how: str) -> None:
     for cell, lost in (("recall-transformer", around(0.5)), ("recall-mamba", linear(0.6, "above", how, far=0.1))):
         p.score(cell, "accuracy", around(1.0, 0.0), "pairs-8", scale="linear")
-        p.score(cell, "accuracy", [1.0 - x for x in lost], "pairs-256", scale="linear")
+        p.score(cell, "accuracy", [1.0 - x for x in lost], "pairs-64", scale="linear")
+
+
+def slowly(p: Planted, how: str) -> None:
+    steps = {"yes": [800] * 5, "no": [100] * 5}.get(how, [100, 400, 200, 800, 100])
+    for cell, halved in (("recall-transformer", [100] * 5), ("recall-mamba", steps)):
+        curves = [[[step, 8.0 if step < at else 1.0] for step in range(0, 1300, 100)] for at in halved]
+        p.cell(cell, history={str(seed): curve for seed, curve in enumerate(curves)})
 
 
 def agree(p: Planted, how: str) -> None:
-    errors = [0.01 * 1.2**rank for rank in range(20)]
-    blocks = [errors[start : start + 5] for start in range(0, 20, 5)]
-    other = {"yes": blocks, "no": blocks[::-1]}.get(how, [block[::-1] for block in blocks])  # reversed within blocks
-    for model, own, its in zip(("transformer", "mamba", "lstm", "mlp"), blocks, other, strict=True):
-        p.score(f"hmm-{model}", "entropy_mae_bits", own)
+    """All entropies match but that of the MLP, which is no case of the claim whatever its KL."""
+    for metric in ("entropy_mae_bits", "kl_bits", "tv"):
+        p.baseline("hmm", "uniform", metric, 1.0)
+    for model in ("transformer", "mamba", "lstm"):
+        p.score(f"hmm-{model}", "entropy_mae_bits", values(0.1, "below", "yes"))
         for metric in ("kl_bits", "tv"):
-            p.score(f"hmm-{model}", metric, its)
+            p.score(f"hmm-{model}", metric, values(0.1, "below", how))
+    for metric in ("entropy_mae_bits", "kl_bits", "tv"):
+        p.score("hmm-mlp", metric, values(0.1, "below", "no"))
 
 
 def spread(p: Planted, how: str) -> None:
     wobble = {"yes": 0.001, "no": 1.5, "straddle": 0.3}[how]
-    for index, model in enumerate(("transformer", "mamba", "lstm")):
+    for index, model in enumerate(("transformer", "mamba", "lstm", "mlp")):
         p.score(f"hmm-{model}", "entropy_mae_bits", [10.0 ** (index - 3 + wobble * s) for s in (-1, -0.3, 0, 0.4, 1)])
 
 
@@ -122,21 +133,29 @@ def manifold(p: Planted, how: str) -> None:
 
 def dissociation(p: Planted, how: str) -> None:
     for cell in ("bijection-transformer", "hmm-transformer"):
-        p.reading(cell, "frame–precision dissociation", linear(0.0, "above", how), **LAST)
+        p.summary(cell, "frame–precision dissociation", linear(0.0, "above", how), layer="all")
 
 
 def clusters(p: Planted, how: str) -> None:
     seeds = {"yes": [5.0] * 5, "no": [3.0] * 5}.get(how, [5.0, 5.0, 6.0, 5.0, 4.0])
     p.reading("hmm-mamba", "clusters by silhouette", seeds, **LAST)
+    p.reading("hmm-mamba", "adjusted Rand with the likeliest state", around(0.8))
 
 
-def collapse(p: Planted, how: str) -> None:
-    for cell in ("hmm-lstm", "hmm-lstm-stacked"):
-        p.reading(cell, "PC1 share", linear(0.9, "above", how, far=0.05), stream="residual")
+def residual(name: str, side: str, line: float, null: float, *cells: str) -> Callable[[Planted, str], None]:
+    def plant(p: Planted, how: str) -> None:
+        for cell in cells:
+            seeds = linear(line, side, how, far=line / 2 if line < 0.5 else 0.05)
+            p.reading(cell, name, seeds, nulls={"untrained": [null, null]}, stream="residual")
+
+    return plant
+
+
+LSTMS = ("hmm-lstm", "hmm-lstm-stacked")
 
 
 def layers(p: Planted, how: str) -> None:
-    p.score("bijection-transformer", "kl_bits", [0.01] * 5)
+    p.score("bijection-transformer", "kl_bits", [0.01, 0.0101, 0.0099, 0.01, 0.0102])
     for method in ("zero", "resample"):
         for layer in range(3):
             lost = [0.01 * (times - 1) for times in values(10.0, "above", how)]
@@ -155,11 +174,12 @@ def roles(p: Planted, how: str) -> None:
     for role, site in (("routing", "at it"), ("update", "at it"), ("carry", "before it")):
         seeds = linear(0.05, "above", how, far=0.04)
         p.reading("hmm-transformer", "bits lost without a role", seeds, role=role, site=site, layer=1)
+        p.reading("hmm-transformer", "bits lost without a role", around(3.0), role=role, site=site, layer="all")
 
 
 def heads(p: Planted, how: str) -> None:
-    p.score("hmm-transformer-heads-1", "kl_bits", [0.01] * 5)
-    p.score("hmm-transformer-heads-12", "kl_bits", values(0.005, "above", how))
+    p.score("hmm-transformer-heads-1", "kl_bits", values(0.01, "below", "yes"))
+    p.score("hmm-transformer-heads-12", "kl_bits", values(0.0025, "above", how)[::-1])
 
 
 def primitive(model: str, name: str) -> Callable[[Planted, str], None]:
@@ -190,9 +210,9 @@ PLANTS: dict[str, Callable[[Planted, str], None]] = {
     "bijection-mamba-reaches": reaches("bijection-mamba", 0.010),
     "bijection-lstm-reaches": reaches("bijection-lstm", 0.009),
     "hmm-mamba-reaches": reaches("hmm-mamba", 0.024, *PRIORS),
-    "bijection-mlp-fails": fails("bijection-mlp", "bijection-mlp-position", "home"),
-    "hmm-lstm-fails": fails("hmm-lstm", "hmm-lstm-stacked", *PRIORS),
-    "hmm-mlp-fails": fails("hmm-mlp", "hmm-mlp-position", *PRIORS),
+    "bijection-mlp-fails": fails("bijection-mlp", ("bijection-mlp-position",), "home"),
+    "hmm-lstm-fails": fails("hmm-lstm", STACKED, *PRIORS),
+    "hmm-mlp-fails": fails("hmm-mlp", ("hmm-mlp-position",), *PRIORS),
     "bijection-gap": gap("bijection"),
     "hmm-gap": gap("hmm"),
     "hmm-transformer-7.5e-5": reaches("hmm-transformer-9x256", 7.5e-5, *PRIORS),
@@ -205,6 +225,14 @@ PLANTS: dict[str, Callable[[Planted, str], None]] = {
         "hmm-transformer", "entropy_mae_bits", values(0.029, "below", how), "length-200-beyond"
     ),
     "late-attention": late,
+    "late-off-20": lambda p, how: p.reading(
+        "hmm-transformer", OFF, values(1.6e-3, "below", how), length=20, positions="all"
+    ),
+    "late-off-50": lambda p, how: p.reading(
+        "hmm-transformer", OFF, values(1.79, "above", how), length=50, positions="all"
+    ),
+    "recall-mamba-slowly": slowly,
+    "bijection-transformer-0.003": reaches("bijection-transformer", 0.003),
     "recall-transformer-accuracy": accuracy("recall-transformer", "above", 0.99),
     "recall-mamba-accuracy": accuracy("recall-mamba", "above", 0.95),
     "recall-lstm-accuracy": accuracy("recall-lstm", "below", 0.05),
@@ -216,7 +244,11 @@ PLANTS: dict[str, Callable[[Planted, str], None]] = {
     "value-manifold": manifold,
     "frame-precision": dissociation,
     "mamba-five-clusters": clusters,
-    "lstm-collapse": collapse,
+    "lstm-collapse": residual("PC1 share", "above", 0.9, 0.1, *LSTMS),
+    "lstm-entropy": residual("entropy, position ignored, all", "below", 0.05, 0.0, *LSTMS),
+    "mamba-entropy": residual("entropy, position ignored, all", "above", 0.40, 0.0, "hmm-mamba"),
+    "mamba-spread": residual("PC1 share", "below", 0.25, 0.9, "hmm-mamba"),
+    "attention-posterior": lambda p, how: None,
     "every-layer": layers,
     "one-frame-head": head,
     "roles": roles,
@@ -229,6 +261,8 @@ CANNOT = {"softmax-necessary"} | {
     f"{model}-{name}" for model, has in TABLE.items() for name in PRIMITIVES if name not in has
 }
 """Claims that something cannot be done: having it refutes them, lacking it never proves them."""
+UNTESTABLE = {"attention-posterior"}
+"""Claims whose published number has no definition."""
 EXACT = {"capacity-match", "no-memorising"}
 """Counts, which have no interval that could straddle."""
 
@@ -243,7 +277,7 @@ def test_every_claim_is_planted():
     assert set(PLANTS) == {one.id for one in CLAIMS}
 
 
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", sorted(set(PLANTS) - UNTESTABLE))
 def test_on_the_claimed_side(name):
     found = verdict(name, "yes" if name not in CANNOT else "no")
     expected = ONLY_AS if name in CANNOT or name == "primitives-table" else REPRODUCED
@@ -253,13 +287,13 @@ def test_on_the_claimed_side(name):
         assert "not found within this budget" in found.words
 
 
-@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("name", sorted(set(PLANTS) - UNTESTABLE))
 def test_on_the_other_side(name):
     found = verdict(name, "no" if name not in CANNOT else "yes")
     assert found.outcome == NOT, found
 
 
-@pytest.mark.parametrize("name", sorted(set(PLANTS) - EXACT))
+@pytest.mark.parametrize("name", sorted(set(PLANTS) - EXACT - UNTESTABLE))
 def test_a_straddling_interval_never_says_reproduced(name):
     found = verdict(name, "straddle")
     assert found.outcome == INCONCLUSIVE, found
@@ -280,6 +314,29 @@ def test_claims_name_cells_that_the_full_size_study_runs():
         assert all((one.words, one.source, one.published, one.measured))
 
 
+class Watched(Evidence):
+    """Notes which cells are asked for."""
+
+    def __init__(self, cells) -> None:
+        super().__init__(cells)
+        self.asked: set[str] = set()
+
+    def cell(self, name):
+        self.asked.add(name)
+        return super().cell(name)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_claim_lists_every_cell_that_it_reads(name):
+    for how in ("yes", "no"):
+        p = Planted()
+        PLANTS[name](p, how)
+        evidence = Watched(p.cells)
+        claim(name).judge(evidence)
+        scale = {f"{world}-references" for world in ("bijection", "hmm")}  # baselines told beside a number, if there
+        assert evidence.asked <= set(claim(name).cells) | scale
+
+
 # --- reproduced only …
 def test_only_for_the_averaged_curve():
     p = Planted()
@@ -293,14 +350,17 @@ def test_only_on_one_prior():
     reaches("hmm-mamba", 0.024, *PRIORS)(p, "no")
     p.score("hmm-mamba", "entropy_mae_bits", values(0.024, "below", "yes"), "released")
     found = claim("hmm-mamba-reaches").judge(p.evidence())
-    assert found.words == "reproduced only on the prior of the released code"
+    assert found.words == "reproduced only on the prior of the released code, not trained on"
 
 
 def test_only_for_the_stacked_lstm():
     p = Planted()
-    fails("hmm-lstm", "hmm-lstm-stacked", *PRIORS)(p, "no")
-    p.score("hmm-lstm-stacked", "entropy_mae_bits", values(0.5, "above", "yes"), *PRIORS)
+    fails("hmm-lstm", STACKED, *PRIORS)(p, "no")
+    for cell in STACKED[::-1]:
+        p.score(cell, "entropy_mae_bits", values(0.5, "above", "yes"), *PRIORS)
     assert claim("hmm-lstm-fails").judge(p.evidence()).words == "reproduced only for the stacked LSTM without skips"
+    p.score("hmm-lstm-stacked-swept", "entropy_mae_bits", values(0.5, "above", "no"), *PRIORS)  # the optimiser's fault
+    assert "with the paper's optimiser" in claim("hmm-lstm-fails").judge(p.evidence()).words
 
 
 def test_only_without_the_position_control():
@@ -318,12 +378,14 @@ def test_only_as_an_average_that_includes_trained_positions():
     assert "average over all positions" in claim("length-50").judge(p.evidence()).words
     length(50, 0.029)(p, "yes")
     p.score("hmm-transformer-paper", "entropy_mae_bits", values(0.029, "below", "no"), "length-50")
-    assert claim("length-50").judge(p.evidence()).words == "reproduced only without a position embedding"
+    assert "only without a position embedding" in claim("length-50").judge(p.evidence()).words
 
 
 def test_clusters_that_exact_beliefs_form_as_well():
     p = Planted()
-    p.reading("hmm-mamba", "clusters by silhouette", [5.0] * 5, nulls={"exact belief": [5.0, 5.0]})
+    clusters(p, "yes")
+    for reading in p.cells["hmm-mamba"]["survey"]:
+        reading["nulls"]["exact belief"] = [5.0, 5.0]
     assert "property of the exact belief" in claim("mamba-five-clusters").judge(p.evidence()).words
 
 
@@ -332,7 +394,7 @@ def test_zero_ablation_only_and_a_head_elsewhere():
     layers(p, "yes")
     for reading in p.cells["bijection-transformer"]["survey"]:
         if reading["where"]["method"] == "resample":
-            reading["value"] = 0.001
+            reading["value"] = 0.001 * (1 + 0.1 * reading["where"]["seed"])
     assert "zero-ablation" in claim("every-layer").judge(p.evidence()).words
     p = Planted()
     head(p, "yes")
@@ -394,7 +456,7 @@ def test_all_claims_at_once_survive_the_correction_when_the_evidence_is_strong()
             plant(p, "yes" if name not in CANNOT else "no")
     p.cell("hmm-transformer-9x256", parameters=7_130_000)
     found = judge(CLAIMS, p.evidence())
-    assert UNTESTED not in {v.outcome for v in found.values()}
+    assert {name for name, v in found.items() if v.outcome == UNTESTED} == UNTESTABLE
     assert sum(v.outcome in (REPRODUCED, ONLY_AS) for v in found.values()) > 35
 
 

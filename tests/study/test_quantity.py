@@ -49,15 +49,37 @@ def test_exact_numbers_have_no_doubt_but_on_the_line():
     assert Quantity.exact(2).side(2) == "straddles" and Quantity.exact(2).p_against(2) == 1.0
 
 
-def test_seeds_without_spread_are_decided():
-    same = Quantity.of_seeds([1.0, 1.0, 1.0])
-    assert same.side(0.99) == "above" and same.p_against(0.99) == 0.0
+@pytest.mark.parametrize(("seeds", "p"), [(3, 0.25), (5, 0.0625), (6, 0.03125)])
+def test_seeds_without_spread_are_judged_by_the_sign_test(seeds, p):
+    same = Quantity.of_seeds([1.0] * seeds)
+    assert same.p_against(0.5) == p and same.side(0.5) == ("above" if p < 0.05 else "straddles")
     assert same.side(1.0) == "straddles" and same.p_against(1.0) == 1.0
+
+
+def test_a_known_noise_decides_where_seeds_agree_to_the_last_digit():
+    same = Quantity.of_seeds([1.0] * 5, noise=0.001)
+    assert same.low < 1.0 < same.high and same.side(0.99) == "above" and 0 < same.p_against(0.99) < 1e-3
+    assert same.side(0.999) == "straddles" and same.p_against(0.999) > 0.05
+    assert difference(same, same).noise == pytest.approx(0.001 * math.sqrt(2))
+    assert ratio(same, same).low < 1.0 < ratio(same, same).high
+    assert Quantity.of_record(same.to_dict()) == same
+
+
+def test_a_bootstrap_without_spread_is_not_certain():
+    assert Quantity(1.0, 1.0, 1.0, "sequences").p_against(0.5) > 0
+
+
+def test_an_interval_over_seeds_without_their_values_is_no_normal():
+    """An instrument's own t-interval: its p-value must not be that of a normal, which would be 1e-15 here."""
+    found = Quantity(4.0, 3.0, 5.0, "seeds")
+    assert 0.005 < found.p_against(0.0) < 0.05 and found.side(0.0) == "above"
+    assert Quantity(4.0, 3.0, 5.0, "seeds", df=8).p_against(0.0) < 1e-4
+    assert found.p_against(3.0) == pytest.approx(0.05)
 
 
 def test_ratios_and_differences_are_paired_by_seed():
     a, b = Quantity.of_seeds([2.0, 4.0, 8.0, 9.0]), Quantity.of_seeds([1.0, 2.0, 4.0])
-    assert ratio(a, b).values == (2.0, 2.0, 2.0) and ratio(a, b).side(1.9) == "above"
+    assert ratio(a, b).values == (2.0, 2.0, 2.0)
     assert difference(a, b).values == (1.0, 2.0, 4.0)
     one = Quantity(2.0, 1.9, 2.1, "sequences")
     assert ratio(one, Quantity.exact(1.0)).low == pytest.approx(2.0 / math.sqrt(2.1 / 1.9))

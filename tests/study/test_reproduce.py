@@ -11,7 +11,7 @@ import pytest
 
 from tests.study.micro import micro
 from windtunnel.errors import InputError
-from windtunnel.study import StudyFolder, reproduce, sitting
+from windtunnel.study import StudyFolder, making, reproduce
 from windtunnel.training import Diverged, files
 
 
@@ -83,7 +83,7 @@ def test_a_finished_study_is_left_alone(whole):
     assert told == ["3 of 3 cells are done and kept"]
 
 
-@pytest.mark.parametrize("share", [0.05, 0.3, 0.5, 0.7, 0.9, 0.98])
+@pytest.mark.parametrize("share", [0.05, 0.4, 0.7, 0.98])
 def test_a_kill_at_any_write_loses_nothing(share, whole, tmp_path, monkeypatch):
     """The n-th write and all after it never happen; the same call then ends with the same cells."""
     writes, real = 0, files.write_bytes
@@ -105,7 +105,7 @@ def test_a_kill_at_any_write_loses_nothing(share, whole, tmp_path, monkeypatch):
     assert lasting(study) == lasting(whole)
 
 
-WRITES = 60
+WRITES = 95
 """About as many as one study makes; a kill beyond the last would not be one, and the test would say so."""
 
 
@@ -137,14 +137,14 @@ def test_instruments_are_applied_and_kept(tmp_path):
 
 
 def test_a_diverged_seed_counts(tmp_path, monkeypatch):
-    real = sitting.train
+    real = making.train
 
     def sometimes(*, recipe, seeds, **options):
         if recipe.model == "lstm" and 1 in seeds:
             raise Diverged("seed 1: the loss was not finite at step 3", 1)
         return real(recipe=recipe, seeds=seeds, **options)
 
-    monkeypatch.setattr(sitting, "train", sometimes)
+    monkeypatch.setattr(making, "train", sometimes)
     study = reproduce(out=tmp_path, plan=micro(), device="cpu")
     cell = study.cell("small-urn-lstm")
     assert cell["seeds"] == [0, 1] and cell["diverged"] == [1] and cell["primitive"]["diverged"] == 1

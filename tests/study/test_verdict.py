@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,7 +51,9 @@ def test_a_weaker_reading_only_where_the_first_fails_outright():
 
 def test_a_control_qualifies_what_passed():
     assert qualified(YES, {"without control": NO}).only_as == "without control"
-    assert qualified(YES, {"without control": OPEN}).outcome == ONLY_AS
+    assert qualified(YES, {"without control": OPEN}).outcome == INCONCLUSIVE  # a straddling control asserts nothing
+    assert qualified(YES, {"one": NO, "two": OPEN}).outcome == INCONCLUSIVE
+    assert qualified(YES, {"x": replace(YES, p_value=0.03)}).p_value == 0.03  # as sure as the least sure of its tests
     assert qualified(YES, {"x": YES}).outcome == REPRODUCED
     assert qualified(NO, {"x": NO}).outcome == NOT and qualified(OPEN, {"x": NO}).outcome == INCONCLUSIVE
 
@@ -62,6 +66,25 @@ def test_jointly():
     assert (found.outcome, found.only_as, found.p_value) == (ONLY_AS, "in b", 0.02)
     nested = jointly({"in a": qualified(YES, {"raw": NO}), "in b": YES})
     assert nested.words == "reproduced only in a (raw) and in b"
+
+
+def test_number_line_and_p_are_those_of_the_part_that_decides():
+    def part(mean: float, line: float, side="below") -> Verdict:
+        return held(Quantity.of_seeds([0.98 * mean, mean, 1.01 * mean]), side, line, f"{mean}")
+
+    sure, unsure, other = part(1.0, 9.0), part(2.0, 2.2), part(5.0, 3.0)
+    assert (sure.outcome, unsure.outcome, other.outcome) == (REPRODUCED, REPRODUCED, NOT)
+    both = jointly({"a": sure, "b": unsure})
+    assert (both.value, both.line, both.p_value) == (unsure.value, 2.2, unsure.p_value)
+    straddling = part(2.0, 2.0)
+    found = jointly({"a": sure, "b": straddling})
+    assert (found.outcome, found.value, found.line) == (INCONCLUSIVE, straddling.value, 2.0)
+    assert found.p_value == straddling.p_value
+    weaker = otherwise(other, {"as a curve": sure})
+    assert (weaker.outcome, weaker.value, weaker.line) == (ONLY_AS, sure.value, 9.0)
+    assert weaker.p_value == max(other.p_value or 0, sure.p_value or 0)
+    controlled = qualified(sure, {"x": straddling})
+    assert (controlled.outcome, controlled.value, controlled.line) == (INCONCLUSIVE, straddling.value, 2.0)
 
 
 @given(st.dictionaries(st.integers(), st.floats(0, 1), min_size=1, max_size=12))

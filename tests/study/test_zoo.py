@@ -60,14 +60,36 @@ def test_export_load_check(planted, run):
 def test_float16_only_where_it_costs_nothing(run, tmp_path, monkeypatch):
     monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path))
     dtypes = {}
-    for allowed in (1e9, 0.0):
+    for allowed in (1e9, -1e9):
         monkeypatch.setattr(zoo, "LOSSLESS", allowed)
         zoo.export(run, "x", episodes=100)
         dtypes[allowed] = zoo.card("x")["dtype"]
         assert all(value.dtype == torch.float32 for value in zoo.load("x").state_dict().values())
-    assert dtypes == {1e9: "float16", 0.0: "float32"}
+    assert dtypes == {1e9: "float16", -1e9: "float32"}
     full = run.model(zoo.best_seed(run)).state_dict()
     assert all(torch.equal(value, full[key]) for key, value in zoo.load("x").state_dict().items())
+
+
+def test_float16_is_refused_where_it_costs_what_the_score_could_hide(run, tmp_path, monkeypatch):
+    """A rise of a tenth of a per cent is within 1% of the KL, but more than a tenth of so narrow an interval."""
+    monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path))
+    told = iter([1.0, 1.001])
+
+    def scores(model, run, episodes):
+        kl = {"mean": next(told), "low": 0.995, "high": 1.005, "over": "sequences", "scale": "linear", "per_seed": []}
+        return {"kl_bits": kl}
+
+    monkeypatch.setattr(zoo, "_scores", scores)
+    zoo.export(run, "x", episodes=10)
+    assert zoo.card("x")["dtype"] == "float32" and zoo.card("x")["kl_bits_by_dtype"]["float16"] == 1.001
+
+
+def test_a_card_tells_the_commit_of_the_training(run, planted, monkeypatch):
+    sittings = json.loads((run.path / "environment.json").read_text())
+    monkeypatch.setattr(zoo, "environment", lambda device: {"commit": "that-of-the-export"})
+    zoo.export(run, "late", episodes=20)
+    card = zoo.card("late")
+    assert card["commit"] == sittings[-1]["commit"] and card["exported"]["commit"] == "that-of-the-export"
 
 
 def test_a_card_that_promises_too_much_is_found_out(planted):

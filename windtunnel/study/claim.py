@@ -55,7 +55,7 @@ def judge(claims: Iterable[Claim], evidence: Evidence) -> dict[str, Verdict]:
     found = {claim.id: claim.judge(evidence) for claim in claims if claim.sums_up is None}
     adjusted = holm({name: v.p_value for name, v in found.items() if v.p_value is not None})
     tested = {name: _corrected(verdict, adjusted.get(name), len(adjusted)) for name, verdict in found.items()}
-    summed = {claim.id: _said(lambda c=claim: c.sums_up(tested)) for claim in claims if claim.sums_up is not None}
+    summed = {claim.id: _said(lambda s=claim.sums_up: s(tested)) for claim in claims if claim.sums_up is not None}
     return {name: (tested | summed)[name] for name in names}
 
 

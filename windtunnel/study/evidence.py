@@ -109,10 +109,6 @@ class Evidence:
             raise NotMeasured(f"{cell}: {name!r} has no null to stand out from")
         return common
 
-    def significant(self, cell: str, name: str, **where: Any) -> bool:
-        """Does every surveyed seed stand out from all of its nulls (p ≤ 0.05)?"""
-        return all(r["p_value"] is not None and r["p_value"] <= 0.05 for r in self.readings(cell, name, **where))
-
 
 def over_seeds(readings: list[Record]) -> Quantity:
     """Readings of several seeds as one quantity.

@@ -6,10 +6,11 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from windtunnel.errors import InputError
@@ -27,6 +28,7 @@ from windtunnel.tunnels import Tunnel
 
 METRICS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits", "accuracy")
 TOKENS = 2**20  # of a chunk: memory of a score, whatever the length
+BROKEN = ("failed: ", "ran out of GPU memory")  # how `geometry.survey.guarded` begins to tell of an accident
 
 
 def score(networks: list[Predictor], home: Tunnel, condition: Condition, plan: Plan, device: str) -> dict[str, Any]:
@@ -89,7 +91,10 @@ def references(world: World, plan: Plan, device: str) -> dict[str, Any]:
 
 
 def primitive(networks: list[Predictor], diverged: int, world: World, plan: Plan, device: str) -> dict[str, Any] | None:
-    """The share of the world's primitive that these networks realise; None where it tests none."""
+    """The share of the world's primitive that these networks realise; None where it tests none.
+
+    networks  one per seed; `diverged` of them are the uniform guess that stands for a seed without a network
+    """
     if trial(world.tunnel) is None:
         return None
     options = {
@@ -97,7 +102,7 @@ def primitive(networks: list[Predictor], diverged: int, world: World, plan: Plan
         "device": device,
         "chunk": max(64, min(2048, TOKENS // world.tunnel.positions)),
     }
-    return shares({"": networks}, world.tunnel, diverged=diverged, **options)[""].to_dict()
+    return replace(shares({"": networks}, world.tunnel, **options)[""], diverged=diverged).to_dict()
 
 
 def jobs(cell: Cell, run: Run, tunnel: Tunnel, plan: Plan) -> dict[str, Callable[[], list[dict[str, Any]]]]:
@@ -131,7 +136,24 @@ def _mechanism(run: Run, tunnel: Tunnel, seed: int, name: str, plan: Plan) -> li
 def _told(readings: Iterable[Measurement | Missing], seed: int | None = None) -> list[dict[str, Any]]:
     told = []
     for reading in readings:
-        if isinstance(reading, Measurement) and seed is not None:
-            reading = replace(reading, where={"seed": seed, **reading.where})
-        told.append(reading.to_dict())
+        if isinstance(reading, Missing):
+            told.append(reading.to_dict())
+            continue
+        marked = reading if seed is None else replace(reading, where={"seed": seed, **reading.where})
+        told.append(marked.to_dict() | _per_seed(reading))
     return told
+
+
+def _per_seed(reading: Measurement) -> dict[str, Any]:
+    """An instrument that sums up over seeds keeps a row for each of them: their means, for a test over seeds."""
+    rows = reading.arrays.get("differences")
+    if reading.over != "seeds" or rows is None:
+        return {}
+    means = [float(np.mean(row[np.isfinite(row)])) for row in np.atleast_2d(rows) if np.isfinite(row).any()]
+    return {"per_seed": means}
+
+
+def failures(readings: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Why an instrument broke down, one line each; one that says that it does not apply has not failed."""
+    reasons = [reading["missing"] for reading in readings if "missing" in reading]
+    return [reason for reason in reasons if reason.startswith(BROKEN)]

@@ -6,13 +6,14 @@ data: nothing runs here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from windtunnel.errors import require_choice
 from windtunnel.training import Recipe
-from windtunnel.tunnels import Tunnel
+from windtunnel.tunnels import Tunnel, to_dict
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,19 @@ class Plan:
         return next(world for world in self.worlds if world.name == name)
 
     def describe(self, cell: Cell) -> dict[str, Any]:
-        """What decides the result of a cell; a finished cell must agree with the plan that reads it."""
-        return {
+        """What decides the result of a cell, as JSON would give it back; what is kept must agree with it."""
+        told = {
             "recipe": cell.recipe.to_dict(),
-            "conditions": [condition.name for condition in self.world(cell.world).conditions],
+            **self.describe_world(self.world(cell.world)),
             "instruments": [*cell.geometry, *cell.mechanism],
+            "survey": {"seeds": cell.surveyed, "episodes": self.survey_episodes, "untrained": self.untrained},
             "sweep": cell.sweep,
+            "overlap": cell.overlap,
         }
+        return json.loads(json.dumps(told))
+
+    def describe_world(self, world: World) -> dict[str, Any]:
+        """What decides the result of a world's baselines."""
+        conditions = [asdict(condition) for condition in world.conditions]
+        told = {"world": to_dict(world.tunnel), "conditions": conditions, "episodes": self.episodes}
+        return json.loads(json.dumps(told))

@@ -134,7 +134,9 @@ def ratio(a: Quantity, b: Quantity) -> Quantity:
     """a / b, both positive: paired by seed where both have seeds (equal seeds share data), else by intervals."""
     pairs = min(len(a.values), len(b.values))
     if pairs >= 2:
-        return Quantity.of_seeds([x / y for x, y in zip(a.values[:pairs], b.values[:pairs], strict=True)], "log")
+        ratios = [x / y for x, y in zip(a.values[:pairs], b.values[:pairs], strict=True)]
+        noise = sum(ratios) / pairs * math.hypot(*(q.noise / q.mean if q.noise else 0.0 for q in (a, b)))
+        return Quantity.of_seeds(ratios, "log", noise)
     middle = math.log(a.mean / b.mean)
     halves = [math.log(q.high / q.low) / 2 if q.over != "exact" else 0.0 for q in (a, b)]
     half = math.hypot(*halves)
@@ -145,7 +147,8 @@ def difference(a: Quantity, b: Quantity) -> Quantity:
     """a − b, paired by seed where both have seeds, else by intervals."""
     pairs = min(len(a.values), len(b.values))
     if pairs >= 2:
-        return Quantity.of_seeds([x - y for x, y in zip(a.values[:pairs], b.values[:pairs], strict=True)])
+        differences = [x - y for x, y in zip(a.values[:pairs], b.values[:pairs], strict=True)]
+        return Quantity.of_seeds(differences, noise=math.hypot(a.noise, b.noise))
     below = math.hypot(a.mean - a.low, b.high - b.mean)
     above = math.hypot(a.high - a.mean, b.mean - b.low)
     middle = a.mean - b.mean

@@ -4,10 +4,12 @@
     cells/NAME.json    one finished cell: recipe, seeds, parameters, seconds, scores per condition, survey
     cells/NAME.part    a cell that is not finished yet: what a kill would otherwise lose
     sweeps/NAME.json   the learning rates tried for a cell, and what each reached on the validation stream
+    runs/NAME/         the run folder of a cell: weights of every seed that did not diverge
     table.csv          every score of every seed, one row each
     claims.json        every claim with its verdict
 
 Each file is written whole or not at all, so a study may be killed at any moment; a finished cell is never made again.
+Everything kept says what it was made with ("planned"); a plan that means something else is refused.
 """
 
 from __future__ import annotations
@@ -109,12 +111,22 @@ class StudyFolder:
         self._part(name).unlink(missing_ok=True)
 
     def sweep(self, name: str) -> dict[str, Any]:
-        """The rates tried so far for a cell: rate -> KL in bits."""
+        """The rates tried so far for a cell: {"planned": what was tried, "kl_bits": {exponent: KL}}; or empty."""
         path = self.path / "sweeps" / f"{name}.json"
         return read_json(path) if path.exists() else {}
 
     def write_sweep(self, name: str, record: Mapping[str, Any]) -> None:
         write_json(self.path / "sweeps" / f"{name}.json", record)
+
+    def require_same(self, kind: str, name: str, record: Mapping[str, Any], planned: Mapping[str, Any]) -> None:
+        """What is kept here must be what the plan means: one line that names the first difference."""
+        there = record.get("planned", {})
+        for part, value in planned.items():
+            if there.get(part) != value:
+                raise InputError(
+                    f"{self.path}/{kind}/{name}: was made with another {part}: "
+                    "must be removed to make it anew, or give another folder"
+                )
 
     # --- what is made of them
     def evidence(self) -> Evidence:

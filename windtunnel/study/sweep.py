@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from windtunnel.training import Diverged, Recipe, train
 
@@ -28,7 +29,7 @@ def short(recipe: Recipe) -> Recipe:
     """A tenth of the steps, warm-up shrunk with them to at most a fifth, one seed that no final run uses."""
     steps = max(1, recipe.steps // SHARE)
     warmup = min(recipe.schedule.warmup // SHARE, steps // 5)
-    every = {"validate_every": steps, "checkpoint_every": steps, "ladder": 0}
+    every = {"validate_every": steps, "checkpoint_every": max(1, steps // 2), "ladder": 0}
     return recipe.with_options(steps=steps, warmup=warmup, seeds=(SEED,), name=f"{recipe.name} sweep", **every)
 
 
@@ -54,10 +55,16 @@ def choose(tried: Mapping[int, float]) -> int:
     return best if math.isfinite(tried[best]) else 0
 
 
-def try_rate(recipe: Recipe, k: int, device: str, train: Callable = train) -> float:
-    """KL in bits on the validation stream after a tenth of the budget; infinite if it diverged."""
+def try_rate(recipe: Recipe, k: int, device: str, train: Callable = train, **options: Any) -> float | None:
+    """KL in bits on the validation stream after a tenth of the budget; infinite if it diverged.
+
+    options  of `train`: a folder to go on from, minutes to stop after.  None: stopped before its end
+    """
     try:
-        run = train(recipe=at_rate(short(recipe), k), device=device)
+        run = train(recipe=at_rate(short(recipe), k), device=device, **options)
     except Diverged:
         return math.inf
-    return float(run.metrics()[-1]["kl_bits"])
+    if not run.finished:
+        return None
+    kl = float(run.metrics()[-1]["kl_bits"])
+    return kl if math.isfinite(kl) else math.inf

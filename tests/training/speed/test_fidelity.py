@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from windtunnel.errors import InputError
 from windtunnel.fidelity import evaluate
 from windtunnel.training import Optimiser, Recipe, Schedule
 from windtunnel.training.network import Network
+from windtunnel.training.speed import fidelity
 from windtunnel.training.speed.fidelity import time_to_fidelity
 from windtunnel.tunnels import Bijection
 
@@ -36,7 +38,7 @@ def test_targets_are_passed_in_order_and_at_once(found):
     assert 0 < loose["seconds"] <= strict["seconds"] <= found["seconds"] and loose["step"] <= strict["step"]
     for target, passed in found["passed"].items():
         before = [kl for _, step, kl in found["curve"] if step < passed["step"]]
-        assert passed["kl_bits"] <= float(target)
+        assert passed["confirmed_kl_bits"] <= float(target) and passed["kl_bits"] < 2 * float(target)
         assert all(kl > float(target) for kl in before)
 
 
@@ -62,7 +64,7 @@ def test_set_up_and_validation_are_not_on_the_clock(monkeypatch):
 
 
 def test_a_lucky_validation_is_not_believed(monkeypatch):
-    """The validation score says 0 from the start; the test stream knows better."""
+    """The validation score says 0 from the start; more validation episodes know better."""
     monkeypatch.setattr(Network, "validate", lambda self: {"kl_bits": 0.0})
     found = time_to_fidelity(RECIPE.with_options(steps=4), 0, "cpu", (1e-6,), every_s=0.001, confirm_episodes=64)
     assert found["passed"] == {}
@@ -76,8 +78,31 @@ def test_the_confirmed_score_is_that_of_the_averaged_weights():
         network.advance()
     model = Network(recipe, 0, "cpu").model
     model.load_state_dict(network.weights())
-    expected = evaluate(model.eval(), recipe.tunnel, episodes=128, stream="test").kl_bits.mean
-    assert found["passed"]["10"]["kl_bits"] == expected
+    for field, stream in (("kl_bits", "test"), ("confirmed_kl_bits", "validation")):  # both of seed 1
+        expected = evaluate(model.eval(), recipe.tunnel, episodes=128, stream=stream, seed=1).kl_bits.mean
+        assert found["passed"]["10"][field] == expected
+
+
+def test_the_test_stream_decides_nothing_and_is_asked_once(monkeypatch):
+    """Whatever the test stream says, the same targets are passed at the same step; three passes, one question."""
+    asked = []
+
+    def judged(model, tunnel, *, stream, **options):
+        asked.append(stream)
+        kl = 99.0 if stream == "test" else evaluate(model, tunnel, stream=stream, **options).kl_bits.mean
+        return SimpleNamespace(kl_bits=SimpleNamespace(mean=kl))
+
+    monkeypatch.setattr(fidelity, "evaluate", judged)
+    found = time_to_fidelity(RECIPE, 0, "cpu", (10.0, 9.0, 8.0), every_s=0.02, confirm_episodes=64)
+    assert list(found["passed"]) == ["10", "9", "8"] and asked == ["validation", "test"]
+    assert all(passed["kl_bits"] == 99.0 for passed in found["passed"].values())
+
+
+def test_a_network_that_is_no_longer_a_number_stops():
+    found = time_to_fidelity(
+        RECIPE.with_options(lr=1e30, clip=0.0), 0, "cpu", (1e-9,), every_s=0.001, confirm_episodes=64
+    )
+    assert found["diverged"] and found["steps"] < RECIPE.steps and found["passed"] == {}
 
 
 @pytest.mark.parametrize(("options", "field"), [({"targets_bits": ()}, "targets"), ({"every_s": 0.0}, "every_s")])

@@ -17,7 +17,7 @@ STACKED = {
     "for the stacked LSTM without skips": ("hmm-lstm-stacked", "hmm-lstm-stacked-swept"),
     "for the stacked LSTM without skips, with the paper's optimiser at our budget": ("hmm-lstm-stacked",),
 }
-"""Skips and optimiser are two things: the stack alone is to blame only if it also fails with our optimiser and sweep."""
+"""Skips and optimiser are two things: the stack alone is to blame only if it fails with our optimiser and sweep too."""
 
 
 def reaches(cell: str, line: float, conditions: Mapping[str, str]) -> Callable[[Evidence], Verdict]:

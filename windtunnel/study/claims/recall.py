@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import pairwise
 from typing import Literal
 
 from windtunnel.study.claim import Claim
@@ -57,14 +59,15 @@ def _drops(evidence: Evidence, cell: str) -> str:
 def slowly(evidence: Evidence) -> Verdict:
     """Steps until the validation KL is halved, Mamba's over the Transformer's.  Seeds that never get there count as
     if they did at the end, which makes the ratio smaller than it is where Mamba is the slower."""
-    steps = {cell: Quantity.of_seeds(_halved(evidence, cell), "log") for cell in ("recall-mamba", "recall-transformer")}
+    steps = {cell: _halved(evidence, cell) for cell in ("recall-mamba", "recall-transformer")}
     told = [f"{cell}: KL halved after {found} steps" for cell, found in steps.items()]
     return held(ratio(*steps.values()), "above", 2.0, "steps to half the KL, Mamba's over the Transformer's").because(
         *told
     )
 
 
-def _halved(evidence: Evidence, cell: str) -> list[float]:
+def _halved(evidence: Evidence, cell: str) -> Quantity:
+    """Steps, one value per seed, known to the distance of two validations."""
     history = evidence.cell(cell).get("history") or {}
     if len(history) < 2:
         raise NotMeasured(f"{cell}: no training history of two or more seeds")
@@ -72,7 +75,8 @@ def _halved(evidence: Evidence, cell: str) -> list[float]:
     for records in history.values():
         first = number(records[0][1])
         found.append(float(next((step for step, kl in records if number(kl) <= first / 2), records[-1][0])))
-    return found
+    apart = max(after[0] - before[0] for records in history.values() for before, after in pairwise(records))
+    return Quantity.of_seeds(found, "log", noise=apart / math.sqrt(12 * len(found)))
 
 
 def _claim(model: str, words: str, published: str, side: Literal["below", "above"], line: float) -> Claim:

@@ -1,0 +1,172 @@
+"""What is kept is what the plan means; accidents cost one seed or one reading; a time limit binds every part."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from tests.study.micro import micro
+from windtunnel.errors import InputError
+from windtunnel.study import making, measure, reproduce
+from windtunnel.study.__main__ import main
+from windtunnel.study.making import OutOfTime
+from windtunnel.study.plan import Condition, Plan
+from windtunnel.study.results import StudyFolder
+from windtunnel.study.sitting import Sitting
+from windtunnel.training import Diverged, load
+from windtunnel.training.sitting import Sitting as TrainingSitting
+from windtunnel.tunnels import Urn
+
+
+def only(name: str, **changes) -> Plan:
+    """The micro study with one of its cells, changed."""
+    plan = micro(surveys=True)
+    (cell,) = [cell for cell in plan.cells if cell.name == name]
+    world = plan.world(cell.world)
+    return replace(plan, cells=(replace(cell, **changes),), worlds=(world,))
+
+
+@pytest.fixture(scope="module")
+def lstm(tmp_path_factory) -> StudyFolder:
+    return reproduce(out=tmp_path_factory.mktemp("lstm"), plan=only("small-urn-lstm"), device="cpu")
+
+
+# --- fingerprints
+def test_another_plan_is_refused_whatever_is_kept(lstm):
+    plan = only("small-urn-lstm")
+    (cell,), (world,) = plan.cells, plan.worlds
+    longer = Condition("home", {"length": 5})
+    changed = {
+        "episodes": (replace(plan, episodes=65), "references.json: was made with another episodes"),
+        "condition": (replace(plan, worlds=(replace(world, conditions=(longer,)),)), "another conditions"),
+        "survey": (replace(plan, untrained=3), "lstm.json: was made with another survey"),
+        "overlap": (replace(plan, cells=(replace(cell, overlap=False),)), "another overlap"),
+        "world": (replace(plan, worlds=(replace(world, tunnel=Urn(symbols=3, length=5)),)), "another world"),
+    }
+    for other, message in changed.values():
+        with pytest.raises(InputError, match=message):
+            reproduce(out=lstm.path, plan=other, device="cpu")
+
+
+def test_a_sweep_of_another_tunnel_is_refused(lstm, tmp_path):
+    plan = only("small-urn-lstm")
+    tunnel = Urn(symbols=3, length=5)
+    (cell,), (world,) = plan.cells, plan.worlds
+    other = replace(cell, recipe=cell.recipe.with_options(tunnel=tunnel))
+    (tmp_path / "sweeps").mkdir()
+    kept = (lstm.path / "sweeps" / "small-urn-lstm.json").read_text()
+    (tmp_path / "sweeps" / "small-urn-lstm.json").write_text(kept)
+    plan = replace(plan, cells=(other,), worlds=(replace(world, tunnel=tunnel),))
+    with pytest.raises(InputError, match=r"sweeps/small-urn-lstm\.json: was made with another recipe"):
+        reproduce(out=tmp_path, plan=plan, device="cpu")
+
+
+def test_a_draft_of_another_plan_is_refused(tmp_path):
+    plan = only("small-urn-lstm")
+    study = StudyFolder(tmp_path)
+    study.begin("micro")
+    study.write_draft("small-urn-lstm", {"planned": {"recipe": {}}, "seconds": {}})
+    with pytest.raises(InputError, match=r"small-urn-lstm\.part: was made with another recipe"):
+        reproduce(out=tmp_path, plan=plan, device="cpu")
+
+
+# --- accidents
+def test_a_diverged_seed_keeps_the_others(tmp_path, monkeypatch):
+    """Seed 1 of three breaks after seed 0 is finished: seed 0 is not trained again, and scores stay in order."""
+    plan = only("small-urn-lstm", sweep=None)
+    recipe = plan.cells[0].recipe.with_options(seeds=(0, 1, 2))
+    plan = replace(plan, cells=(replace(plan.cells[0], recipe=recipe),))
+    whole = reproduce(out=tmp_path / "whole", plan=plan, device="cpu").cell("small-urn-lstm")
+    trained, real = [], TrainingSitting._advance
+
+    def advance(self, networks, *arguments):
+        trained.append(networks[0].seed)
+        if networks[0].seed == 1:
+            raise Diverged("seed 1: the loss was not finite", 1)
+        return real(self, networks, *arguments)
+
+    monkeypatch.setattr(TrainingSitting, "_advance", advance)
+    study = reproduce(out=tmp_path / "study", plan=plan, device="cpu")
+    assert trained == [0, 1, 2]
+    cell = study.cell("small-urn-lstm")
+    assert cell["seeds"] == [0, 1, 2] and cell["diverged"] == [1] and cell["primitive"]["diverged"] == 1
+    for record in (cell["conditions"]["home"]["metrics"]["kl_bits"], cell["primitive"]):
+        intact = (
+            whole["primitive"] if record is cell["primitive"] else whole["conditions"]["home"]["metrics"]["kl_bits"]
+        )
+        assert [record["per_seed"][i] for i in (0, 2)] == [intact["per_seed"][i] for i in (0, 2)]
+        assert record["per_seed"][1] != intact["per_seed"][1]
+    run = load(study.path / "runs" / "small-urn-lstm")  # where an export looks
+    assert run.recipe.seeds == (0, 2) and run.finished and set(cell["history"]) == {"0", "2"}
+    zoo = str(tmp_path / "zoo")
+    assert main(["--out", str(study.path), "--export", "small-urn-lstm", "--zoo", zoo]) == 0
+
+
+def test_an_instrument_that_broke_down_is_tried_again(tmp_path, monkeypatch):
+    plan = only("small-hmm-transformer")
+    real, broken = measure.jobs, {"values, seed 0": "failed: OutOfMemoryError: sorry"}
+
+    def jobs(*arguments):
+        found = real(*arguments)
+        return found | {name: lambda r=reason: [{"name": "values", "missing": r}] for name, reason in broken.items()}
+
+    monkeypatch.setattr(measure, "jobs", jobs)
+    study = reproduce(out=tmp_path, plan=plan, device="cpu")
+    cell = study.cell("small-hmm-transformer")
+    assert cell["failed"] == broken and not any(r["name"] == "PC1 share" for r in cell["survey"])
+    told: list[str] = []
+    broken.clear()
+    study = reproduce(out=tmp_path, plan=plan, device="cpu", say=told.append)
+    mended = study.cell("small-hmm-transformer")
+    assert mended["failed"] == {} and any(r["name"] == "PC1 share" for r in mended["survey"])
+    assert mended["seconds"]["survey"] > cell["seconds"]["survey"] and any("once more" in line for line in told)
+
+
+def test_what_does_not_apply_is_no_failure():
+    assert measure.failures([{"name": "keys", "missing": "an LSTM has no keys"}, {"name": "x", "value": 1.0}]) == []
+    assert measure.failures([{"name": "keys", "missing": "ran out of GPU memory: ask for fewer episodes"}])
+
+
+# --- time
+def test_the_time_limit_binds_a_sweep_and_a_trial_goes_on(tmp_path, monkeypatch):
+    asked, real = [], making.sweep.try_rate
+
+    def spy(recipe, k, device, **options):
+        asked.append((k, options["max_minutes"], options["out"].exists()))
+        if len(asked) == 1:
+            options["max_minutes"] = 1e-9
+        return real(recipe, k, device, **options)
+
+    monkeypatch.setattr(making.sweep, "try_rate", spy)
+    plan, told = only("small-urn-lstm"), []
+    study = reproduce(out=tmp_path, plan=plan, device="cpu", max_minutes=5, say=told.append)
+    assert study.head()["finished"] == [] and "goes on from here" in told[-1]
+    study = reproduce(out=tmp_path, plan=plan, device="cpu", max_minutes=5)
+    assert study.head()["finished"] == ["small-urn-lstm"]
+    assert asked[0][:1] + asked[0][2:] == (0, False) and asked[1][0] == 0 and asked[1][2]  # the same trial, its folder
+    assert all(0 < minutes <= 5 for _, minutes, _ in asked) and not [
+        p for p in (tmp_path / "sweeps").iterdir() if p.is_dir()
+    ]
+
+
+def test_a_rate_without_a_number_has_lost(tmp_path):
+    study = StudyFolder(tmp_path)
+    study.begin("micro")
+    plan = only("small-urn-lstm")
+    planned = {"recipe": plan.describe(plan.cells[0])["recipe"]}
+    study.write_sweep("small-urn-lstm", {"planned": planned, "kl_bits": {"0": 0.5, "-1": "inf", "1": None}})
+    cell = reproduce(out=tmp_path, plan=plan, device="cpu").cell("small-urn-lstm")
+    assert cell["sweep"]["chosen"] == 0 and json.dumps(cell)
+    assert not math.isnan(cell["conditions"]["home"]["metrics"]["kl_bits"]["mean"])
+
+
+def test_nothing_is_begun_that_needs_more_time_than_is_left(tmp_path):
+    sitting = Sitting(micro(), StudyFolder(tmp_path), "cpu", 1.0, lambda line: None, lambda heading: "none")
+    sitting.check_time(needed_s=90)  # nothing kept yet: a sitting must come forward
+    sitting.worked = True
+    sitting.check_time(needed_s=30)
+    with pytest.raises(OutOfTime):
+        sitting.check_time(needed_s=90)
