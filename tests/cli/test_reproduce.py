@@ -39,6 +39,8 @@ def test_quick_shows_the_scale_and_goes_on(tiny_quick, capsys):
     assert re.search(r"binding +small-bijection +B: familiarity +absent", said.out)
     assert "No full-size study here" in said.out and "No shipped networks" in said.out
     assert "results/scratch/quick" in said.out and (tiny_quick / "results/scratch/quick/claims.json").exists()
+    page = tiny_quick / "results/scratch/quick/report.html"
+    assert said.out.strip().splitlines()[-1].startswith("report: results/scratch/quick/report.html") and page.exists()
     assert "step 12/12" in said.err  # training is watched
     assert main(["reproduce", "--out", "results/scratch/quick"]) == 0
     assert "3 of 3 cells are done and kept" in capsys.readouterr().err

@@ -55,6 +55,9 @@ def run(words: list[str]) -> None:
     else:
         _show_paper(study)
     show.print_text(f"results: {study.path}")
+    from windtunnel.cli.report import Report, told, write  # here: Jinja2 and Plotly are needed at the end only
+
+    show.print_text(told(write(study.path, Report(no_zoo=True, device=device))))
 
 
 def _show_paper(study: StudyFolder) -> None:
