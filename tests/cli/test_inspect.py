@@ -114,3 +114,17 @@ def test_an_interrupt_leaves_what_was_there(place, inspected, monkeypatch, capsy
     monkeypatch.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", stop)
     assert main(["inspect", str(place), "--only", "ablate", "--device", "cpu"]) == 130
     assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
+
+
+def test_a_second_selection_joins_the_first(place, inspected):
+    inspected(place, "--only", "lens")
+    first = [found.value for _, found in load_survey(place).measurements("lens")]
+    shown, _ = inspected(place, "--only", "late")
+    assert "kept from the earlier survey: lens" in shown
+    both = load_survey(place)
+    assert {entry.instrument for entry in both.entries} == {"lens", "late"}
+    assert both.settings["instruments"] == ["lens", "late"] and len(both.seconds) == 2
+    assert [found.value for _, found in both.measurements("lens")] == first
+    shown, _ = inspected(place, "--only", "late", "--seed", 3)
+    assert "the earlier survey is replaced: it was made with another seed" in shown
+    assert {entry.instrument for entry in load_survey(place).entries} == {"late"}

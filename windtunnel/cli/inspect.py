@@ -20,14 +20,15 @@ from windtunnel.errors import require_int
 from windtunnel.geometry import Measurement
 from windtunnel.mechanism import Survey, inspect, save_survey
 from windtunnel.mechanism.inspect import Entry, selected
-from windtunnel.mechanism.survey_file import to_dict
+from windtunnel.mechanism.survey_file import merged, to_dict
 from windtunnel.training import load
 
 
 @dataclass(frozen=True)
 class Inspect:
     """Survey the networks of a run: geometry, interventions, behaviour, training dynamics.  Tables are printed, and
-    survey.json with its arrays is written into the run folder, in place of an earlier one."""
+    survey.json with its arrays is written into the run folder; what other instruments found earlier, in the same way,
+    stays in it."""
 
     only: Annotated[str | None, tyro.conf.arg(metavar="NAME,NAME", help_behavior_hint="")] = None
     """Instruments, separated by commas: keys, alignment, values, beliefs, lens, clusters, ablate, heads, ranges, late,
@@ -55,7 +56,8 @@ def run(words: list[str]) -> None:
     settings = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
     with stages() as progress:
         survey = inspect(subject, only=only, progress=progress, **settings)
-    path = save_survey(survey, folder)
+    whole, earlier = merged(survey, folder)
+    path = save_survey(whole, folder)
     if options.json:
         show.print_json({"run": str(folder), **to_dict(survey)})
         return
@@ -63,6 +65,8 @@ def run(words: list[str]) -> None:
     show.print_text(describe(subject.tunnel))
     show.print_text(show.drawn_from(options.episodes, options.seed, "test"))
     _print_tables(survey)
+    if earlier:
+        show.print_text(earlier)
     _print_end(survey, path)
 
 

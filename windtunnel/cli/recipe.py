@@ -27,7 +27,7 @@ class RecipeFlags:
     """Every part of a recipe; the library checks the values."""
 
     preset: Annotated[str | None, _arg("{standard,quick}")] = None
-    """Recipe to start from: `quick` is small and short, for a look on a CPU."""
+    """Recipe to start from: `quick` is small and short, the default on a CPU; `standard` is the committed one."""
     steps: Int = None
     """Training steps."""
     seeds: Int = None

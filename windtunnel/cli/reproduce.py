@@ -14,6 +14,7 @@ from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import say, watch
 from windtunnel.cli.recipe import Float
 from windtunnel.study import reproduce, zoo
+from windtunnel.study.presets import plan_for
 from windtunnel.study.results import StudyFolder, committed
 
 TOKENS = 60_000  # positions of the fresh episodes on which a shipped network is scored: seconds each on two cores
@@ -72,6 +73,9 @@ def _show_quick(study: StudyFolder) -> None:
         "Demonstration: small worlds, small networks. It shows the scale at work and judges no claim.", "bold"
     )
     print_scorecard(study.cells())
+    done, planned = len(study.cells()), len(plan_for("quick").cells)
+    if done < planned:
+        show.print_text(f"{done} of {planned} cells are done: the same command goes on with the rest.", "bold")
     full = committed()
     if full is None:
         show.print_text("No full-size study here (results/paper); windtunnel reproduce --preset paper makes one.")

@@ -18,6 +18,7 @@ from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import require_choice
 from windtunnel.training import Run, train
+from windtunnel.training.recipes import default_preset
 from windtunnel.training.trackers import open_tracker
 
 
@@ -43,14 +44,18 @@ def run(words: list[str]) -> None:
     """Train, then say where the run stands and what to type next."""
     model, words = _split(words)
     tunnel, options = parse_tunnel(Train, "train", words, then="MODEL")
-    recipe = recipe_from(tunnel, model, options, require_device(options.device or default_device()))
+    device = require_device(options.device or default_device())
+    recipe = recipe_from(tunnel, model, options, device)
     network = models.build(model, tunnel, quiet=True, **recipe.model_options)  # a bad option is told before any folder
     size = models.describe(network)
+    heading = str(size)
+    if options.preset is None and default_preset(device) == "quick":
+        heading += "\nno GPU, so this is the small `quick` recipe; --preset standard for the committed one"
     trained = train(
         recipe=recipe,
         out=options.out,
         device=options.device,
-        tracker=Several(open_tracker(options.tracker), watch(str(size))),
+        tracker=Several(open_tracker(options.tracker), watch(heading)),
         max_minutes=options.max_minutes,
         earlier=options.earlier,
         say=say,

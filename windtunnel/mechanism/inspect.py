@@ -44,7 +44,7 @@ class Entry:
 class Survey:
     """What a survey found, and how it was made.
 
-    settings     episodes, seed, stream, untrained, instruments; recipe and folder name of the run
+    settings     episodes, seed, stream, untrained, instruments; recipe, folder name and step of the run
     seconds      {"instrument, seed 0": s, …}
     environment  versions, device, commit
     """
@@ -102,7 +102,7 @@ def inspect(
     world = run.tunnel.sample(episodes, seed=seed, stream="test")
     settings = {"episodes": episodes, "seed": seed, "stream": "test", "untrained": untrained, "instruments": wanted}
     survey = Survey(
-        settings | {"recipe": run.recipe.to_dict(), "run": None if run.path is None else run.path.name},
+        settings | {"recipe": run.recipe.to_dict(), "run": run.path.name if run.path else None, "step": run.steps},
         [Entry(missing.name, None, missing) for missing in strangers],
         environment=environment(run.device),
     )

@@ -10,6 +10,7 @@ A kill at any moment leaves the old survey or the new one.  Equal arrays are sto
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,32 @@ def save_survey(survey: Survey, folder: str | Path) -> Path:
         if stale.name != kept:
             stale.unlink(missing_ok=True)
     return folder / NAME
+
+
+def merged(survey: Survey, folder: str | Path) -> tuple[Survey, str | None]:
+    """The survey with what an earlier one in this folder measured by other instruments, and what became of that one.
+
+    Only where both were made alike (episodes, seed, twins, recipe, step): numbers in one file must belong together.
+    """
+    if not (Path(folder) / NAME).exists():
+        return survey, None
+    try:
+        earlier = load_survey(folder)
+    except InputError as error:
+        return survey, f"the earlier survey is replaced: {error}"
+    ours, theirs = (json.loads(json.dumps(one.settings)) | {"instruments": None} for one in (survey, earlier))
+    if ours != theirs:
+        differs = ", ".join(sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k)))
+        return survey, f"the earlier survey is replaced: it was made with another {differs}"
+    again = set(survey.settings["instruments"])
+    kept = [entry for entry in earlier.entries if entry.instrument not in again]
+    instruments = [name for name in earlier.settings["instruments"] if name not in again]
+    if not instruments:
+        return survey, None
+    seconds = {title: spent for title, spent in earlier.seconds.items() if title.split(",")[0] not in again}
+    settings = survey.settings | {"instruments": [*instruments, *survey.settings["instruments"]]}
+    whole = Survey(settings, [*kept, *survey.entries], seconds | survey.seconds, survey.environment)
+    return whole, f"kept from the earlier survey: {', '.join(instruments)}"
 
 
 def to_dict(survey: Survey) -> dict[str, Any]:

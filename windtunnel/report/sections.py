@@ -37,10 +37,10 @@ REPORT, INSPECT = (
 )
 
 _FIDELITY = {
-    "distance": ("scores of trained networks", "windtunnel reproduce --preset paper --out {dir}"),
+    "distance": ("scores of trained networks", "{study}"),
     "entropy": ("entropy curves, which need the networks", REPORT),
     "kl-per-step": ("KL per step", REPORT),
-    "length": ("scores at other lengths than the trained one", "windtunnel reproduce --preset paper --out {dir}"),
+    "length": ("scores at other lengths than the trained one", "{study}"),
     "calibration": ("calibration tables, which need the networks", REPORT),
     "training-time": ("training histories, which need the run folders", REPORT),
 }
@@ -70,13 +70,15 @@ _MECHANISM = {
 def sections(source: Source) -> list[Section]:
     """All six, whatever there is."""
     folder = str(source.path)
+    # A study goes into its own folder, never into that of a run.
+    study = "windtunnel reproduce --preset paper" + (f" --out {folder}" if source.head is not None else "")
 
     def charted(name: str, title: str, say: str, charts: list[Chart], expected: dict[str, tuple[str, str]]) -> Section:
         there = {chart.id for chart in charts}
-        lacks = [Lack(w, c.replace("{dir}", folder)) for key, (w, c) in expected.items() if key not in there]
+        told = {key: (w, c.replace("{dir}", folder).replace("{study}", study)) for key, (w, c) in expected.items()}
+        lacks = [Lack(*lack) for key, lack in told.items() if key not in there]
         return Section(name, title, say, charts, lacks)
 
-    study = f"windtunnel reproduce --preset paper --out {folder}"
     verdict = [] if source.ledger else [Lack("the ledger of claims and the primitives table", study)]
     episodes = [] if source.exhibits else [Lack("episodes, which need the networks", REPORT.replace("{dir}", folder))]
     again = f"remove {folder}/runs/NAME, then windtunnel reproduce --out {folder}"
