@@ -1,7 +1,7 @@
 """Train the networks of some cells and survey each of them: geometry, interventions, behaviour, dynamics.
 
     python benchmarks/survey.py --device cuda --out benchmarks/results/h200/survey
-    python benchmarks/survey.py --cells hmm-mamba --runs runs --params 60000 --steps 50 --device cpu --out /tmp/survey
+    python benchmarks/survey.py --cells hmm-mamba --runs runs --params 60000 --steps 50 --device cpu --out survey
 
 A cell is a world and an architecture; its run is kept in (and, if it is there already, taken from) `--runs`/CELL.  One
 JSON file per cell: recipe, environment, seconds, the distance from Bayes, and every record with its nulls as mean,

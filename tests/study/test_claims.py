@@ -3,268 +3,33 @@ says that it was reproduced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.study.planted import Planted, around, linear, values
+from tests.study.planted import Planted, around, values
+from tests.study.plants import (
+    CANNOT,
+    EXACT,
+    PLANTS,
+    PRIORS,
+    STACKED,
+    UNTESTABLE,
+    clusters,
+    fails,
+    head,
+    layers,
+    length,
+    manifold,
+    memorised,
+    primitive,
+    reaches,
+)
 from windtunnel.errors import InputError
 from windtunnel.study.claim import judge
 from windtunnel.study.claims import CLAIMS, claim
-from windtunnel.study.claims.primitives import TABLE, WORLDS
+from windtunnel.study.claims.primitives import WORLDS
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.paper_plan import paper
-from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
-
-PRIORS = ("home", "released")
-STACKED = ("hmm-lstm-stacked", "hmm-lstm-stacked-swept")
-OFF = "bits lost with late attention off"
-LAST = {"nulls": {"untrained": [0.0, 0.0], "random vectors": [0.1, 0.1], "exact belief": [2.0, 2.0]}}
-
-
-def reaches(cell: str, line: float, *conditions: str) -> Callable[[Planted, str], None]:
-    def plant(p: Planted, how: str) -> None:
-        for metric in ("entropy_mae_bits", "curve_mae_bits", "kl_bits"):
-            p.score(cell, metric, values(line, "below", how), *conditions)
-
-    return plant
-
-
-def fails(cell: str, others: tuple[str, ...], *conditions: str) -> Callable[[Planted, str], None]:
-    def plant(p: Planted, how: str) -> None:
-        p.baseline(cell.partition("-")[0], "uniform", "entropy_mae_bits", 1.0, *conditions)
-        for name in (cell, *others):
-            p.score(name, "entropy_mae_bits", values(0.5, "above", how), *conditions)
-
-    return plant
-
-
-def gap(world: str) -> Callable[[Planted, str], None]:
-    def plant(p: Planted, how: str) -> None:
-        p.score(f"{world}-transformer", "entropy_mae_bits", [0.01] * 4 + [0.0101])
-        for mlp in ("mlp", "mlp-position"):
-            p.score(f"{world}-{mlp}", "entropy_mae_bits", values(0.1, "above", how))
-
-    return plant
-
-
-def length(k: int, line: float) -> Callable[[Planted, str], None]:
-    def plant(p: Planted, how: str) -> None:
-        p.score("hmm-transformer", "entropy_mae_bits", values(line, "below", how), f"length-{k}", f"length-{k}-beyond")
-        p.score("hmm-transformer-paper", "entropy_mae_bits", values(line, "below", how), f"length-{k}")
-
-    return plant
-
-
-def late(p: Planted, how: str) -> None:
-    for k, seeds in ((20, around(0.001, 1e-5)), (50, linear(0.01, "above", how, far=0.009))):
-        p.reading("hmm-transformer", OFF, seeds, length=k, positions="all")
-
-
-def accuracy(cell: str, side: str, line: float) -> Callable[[Planted, str], None]:
-    def plant(p: Planted, how: str) -> None:
-        p.score(cell, "accuracy", linear(line, side, how, far=0.02), scale="linear")
-        p.score(cell, "kl_bits", around(1.0))
-
-    return plant
-
-
-def capacity(p: Planted, how: str) -> None:
-    for cell, lost in (("recall-transformer", around(0.5)), ("recall-mamba", linear(0.6, "above", how, far=0.1))):
-        p.score(cell, "accuracy", around(1.0, 0.0), "pairs-8", scale="linear")
-        p.score(cell, "accuracy", [1.0 - x for x in lost], "pairs-64", scale="linear")
-
-
-def slowly(p: Planted, how: str) -> None:
-    steps = {"yes": [800] * 5, "no": [100] * 5}.get(how, [100, 400, 200, 800, 100])
-    for cell, halved in (("recall-transformer", [100] * 5), ("recall-mamba", steps)):
-        curves = [[[step, 8.0 if step < at else 1.0] for step in range(0, 1300, 100)] for at in halved]
-        p.cell(cell, history={str(seed): curve for seed, curve in enumerate(curves)})
-
-
-def agree(p: Planted, how: str) -> None:
-    """All entropies match but that of the MLP, which is no case of the claim whatever its KL."""
-    for metric in ("entropy_mae_bits", "kl_bits", "tv"):
-        p.baseline("hmm", "uniform", metric, 1.0)
-    for model in ("transformer", "mamba", "lstm"):
-        p.score(f"hmm-{model}", "entropy_mae_bits", values(0.1, "below", "yes"))
-        for metric in ("kl_bits", "tv"):
-            p.score(f"hmm-{model}", metric, values(0.1, "below", how))
-    for metric in ("entropy_mae_bits", "kl_bits", "tv"):
-        p.score("hmm-mlp", metric, values(0.1, "below", "no"))
-
-
-def spread(p: Planted, how: str) -> None:
-    wobble = {"yes": 0.001, "no": 1.5, "straddle": 0.3}[how]
-    for index, model in enumerate(("transformer", "mamba", "lstm", "mlp")):
-        p.score(f"hmm-{model}", "entropy_mae_bits", [10.0 ** (index - 3 + wobble * s) for s in (-1, -0.3, 0, 0.4, 1)])
-
-
-def matched(p: Planted, how: str) -> None:
-    p.cell("hmm-transformer-9x256", parameters={"yes": 2_680_500, "no": 7_130_000}.get(how, round(2_680_000 * 1.01)))
-
-
-def memorised(p: Planted, how: str) -> None:
-    for name in ("bijection-transformer", "hmm-transformer"):
-        p.cell(name, overlap={"trained": 10, "test": 5, "shared": 0})
-    if how != "yes":
-        p.cell("bijection-transformer", sequences=2**60)
-        p.cell("hmm-transformer", recipe=p.cells["bijection-transformer"]["recipe"], sequences=2**60)
-
-
-def keys(p: Planted, how: str) -> None:
-    for group in ("keys", "values"):
-        for kind in ("raw", "centred"):
-            seeds = linear(0.1, "below", how, far=0.05)
-            p.reading("bijection-transformer", f"key cosine, {kind}", seeds, **LAST, hypotheses=group, path="formed")
-
-
-def sharpening(p: Planted, how: str) -> None:
-    name = "attention entropy, fall from first to last layer"
-    seeds = around(-0.5) if how == "no" else linear(0.85, "above", how, far=0.1)
-    p.reading("bijection-transformer", name, seeds, **LAST)
-
-
-def manifold(p: Planted, how: str) -> None:
-    p.reading("bijection-transformer", "PC1 share", linear(0.84, "above", how, far=0.05), stream="values")
-    p.reading("bijection-replacement-transformer", "entropy after position, PC1", around(0.5), stream="values")
-
-
-def dissociation(p: Planted, how: str) -> None:
-    for cell in ("bijection-transformer", "hmm-transformer"):
-        p.summary(cell, "frame–precision dissociation", linear(0.0, "above", how), layer="all")
-
-
-def clusters(p: Planted, how: str) -> None:
-    seeds = {"yes": [5.0] * 5, "no": [3.0] * 5}.get(how, [5.0, 5.0, 6.0, 5.0, 4.0])
-    p.reading("hmm-mamba", "clusters by silhouette", seeds, **LAST)
-    p.reading("hmm-mamba", "adjusted Rand with the likeliest state", around(0.8))
-
-
-def residual(name: str, side: str, line: float, null: float, *cells: str) -> Callable[[Planted, str], None]:
-    def plant(p: Planted, how: str) -> None:
-        for cell in cells:
-            seeds = linear(line, side, how, far=line / 2 if line < 0.5 else 0.05)
-            p.reading(cell, name, seeds, nulls={"untrained": [null, null]}, stream="residual")
-
-    return plant
-
-
-LSTMS = ("hmm-lstm", "hmm-lstm-stacked")
-
-
-def layers(p: Planted, how: str) -> None:
-    p.score("bijection-transformer", "kl_bits", [0.01, 0.0101, 0.0099, 0.01, 0.0102])
-    for method in ("zero", "resample"):
-        for layer in range(3):
-            lost = [0.01 * (times - 1) for times in values(10.0, "above", how)]
-            p.reading(
-                "bijection-transformer", "bits lost to ablation", lost, part="whole layer", method=method, layer=layer
-            )
-
-
-def head(p: Planted, how: str) -> None:
-    seeds = linear(0.5, "above", how)
-    p.reading("bijection-transformer", "share of the largest head", seeds, method="zero", layer=0)
-    p.reading("bijection-transformer", "effective number of heads", around(1.5), method="zero", layer=0)
-
-
-def roles(p: Planted, how: str) -> None:
-    for role, site in (("routing", "at it"), ("update", "at it"), ("carry", "before it")):
-        seeds = linear(0.05, "above", how, far=0.04)
-        p.reading("hmm-transformer", "bits lost without a role", seeds, role=role, site=site, layer=1)
-        p.reading("hmm-transformer", "bits lost without a role", around(3.0), role=role, site=site, layer="all")
-
-
-def heads(p: Planted, how: str) -> None:
-    p.score("hmm-transformer-heads-1", "kl_bits", values(0.01, "below", "yes"))
-    p.score("hmm-transformer-heads-12", "kl_bits", values(0.0025, "above", how)[::-1])
-
-
-def primitive(model: str, name: str) -> Callable[[Planted, str], None]:
-    """A network that has the primitive ("yes"), lacks it ("no"), or comes out on both sides of 0.95."""
-
-    def plant(p: Planted, how: str) -> None:
-        shares = {"yes": around(0.99, 0.001), "no": around(0.01, 0.001)}.get(how, around(0.95, 0.04))
-        for world in WORLDS[name]:
-            p.share(f"{world}-{model}", name, shares)
-        for world, condition in (("hmm-sticky", "home"), ("bijection-replacement", "unseen")):
-            p.baseline(world, "uniform", "kl_bits", 1.0, condition)
-            p.score(f"{world}-{model}", "kl_bits", around(0.01, 0.001), condition)
-
-    return plant
-
-
-def table(p: Planted, how: str) -> None:
-    for model, has in TABLE.items():
-        for name in PRIMITIVES:
-            wanted = "yes" if name in has else "no"
-            primitive(model, name)(p, {"no": "yes"}.get(wanted, wanted) if how == "no" else wanted)
-    if how == "straddle":
-        primitive("transformer", "transport")(p, "straddle")
-
-
-PLANTS: dict[str, Callable[[Planted, str], None]] = {
-    "bijection-transformer-reaches": reaches("bijection-transformer", 0.007),
-    "bijection-mamba-reaches": reaches("bijection-mamba", 0.010),
-    "bijection-lstm-reaches": reaches("bijection-lstm", 0.009),
-    "hmm-mamba-reaches": reaches("hmm-mamba", 0.024, *PRIORS),
-    "bijection-mlp-fails": fails("bijection-mlp", ("bijection-mlp-position",), "home"),
-    "hmm-lstm-fails": fails("hmm-lstm", STACKED, *PRIORS),
-    "hmm-mlp-fails": fails("hmm-mlp", ("hmm-mlp-position",), *PRIORS),
-    "bijection-gap": gap("bijection"),
-    "hmm-gap": gap("hmm"),
-    "hmm-transformer-7.5e-5": reaches("hmm-transformer-9x256", 7.5e-5, *PRIORS),
-    "hmm-transformer-0.049": reaches("hmm-transformer", 0.049, *PRIORS),
-    "kl-and-tv-agree": agree,
-    "seed-spread": spread,
-    "length-30": length(30, 0.012),
-    "length-50": length(50, 0.029),
-    "length-200": lambda p, how: p.score(
-        "hmm-transformer", "entropy_mae_bits", values(0.029, "below", how), "length-200-beyond"
-    ),
-    "late-attention": late,
-    "late-off-20": lambda p, how: p.reading(
-        "hmm-transformer", OFF, values(1.6e-3, "below", how), length=20, positions="all"
-    ),
-    "late-off-50": lambda p, how: p.reading(
-        "hmm-transformer", OFF, values(1.79, "above", how), length=50, positions="all"
-    ),
-    "recall-mamba-slowly": slowly,
-    "bijection-transformer-0.003": reaches("bijection-transformer", 0.003),
-    "recall-transformer-accuracy": accuracy("recall-transformer", "above", 0.99),
-    "recall-mamba-accuracy": accuracy("recall-mamba", "above", 0.95),
-    "recall-lstm-accuracy": accuracy("recall-lstm", "below", 0.05),
-    "recall-capacity": capacity,
-    "capacity-match": matched,
-    "no-memorising": memorised,
-    "orthogonal-keys": keys,
-    "sharpening": sharpening,
-    "value-manifold": manifold,
-    "frame-precision": dissociation,
-    "mamba-five-clusters": clusters,
-    "lstm-collapse": residual("PC1 share", "above", 0.9, 0.1, *LSTMS),
-    "lstm-entropy": residual("entropy, position ignored, all", "below", 0.05, 0.0, *LSTMS),
-    "mamba-entropy": residual("entropy, position ignored, all", "above", 0.40, 0.0, "hmm-mamba"),
-    "mamba-spread": residual("PC1 share", "below", 0.25, 0.9, "hmm-mamba"),
-    "attention-posterior": lambda p, how: None,
-    "every-layer": layers,
-    "one-frame-head": head,
-    "roles": roles,
-    "more-heads": heads,
-    "softmax-necessary": primitive("linear-attention", "binding"),
-    "primitives-table": table,
-} | {f"{model}-{name}": primitive(model, name) for model in TABLE for name in PRIMITIVES}
-
-CANNOT = {"softmax-necessary"} | {
-    f"{model}-{name}" for model, has in TABLE.items() for name in PRIMITIVES if name not in has
-}
-"""Claims that something cannot be done: having it refutes them, lacking it never proves them."""
-UNTESTABLE = {"attention-posterior"}
-"""Claims whose published number has no definition."""
-EXACT = {"capacity-match", "no-memorising"}
-"""Counts, which have no interval that could straddle."""
 
 
 def verdict(name: str, how: str):

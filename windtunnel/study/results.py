@@ -26,7 +26,7 @@ from windtunnel.errors import InputError
 from windtunnel.study.claim import Claim, judge
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.verdict import Verdict
-from windtunnel.training.files import read_json, write_bytes, write_json
+from windtunnel.training.files import read_json, read_versioned, write_bytes, write_json
 
 FORMAT = 1
 COLUMNS = ("cell", "world", "model", "parameters", "condition", "metric", "seed", "value")
@@ -57,12 +57,7 @@ class StudyFolder:
         """The contents of study.json; a folder of another version is refused."""
         if not self.exists():
             raise InputError(f"{self.path}: must be a folder with a study in it (it has no study.json)")
-        record = read_json(self.path / "study.json")
-        found = record.get("format") if isinstance(record, dict) else None
-        if found != FORMAT:
-            made = record.get("windtunnel", "unknown") if isinstance(record, dict) else "unknown"
-            raise InputError(f"{self.path}: format = {found!r}, made by windtunnel {made}: must be format {FORMAT}")
-        return record
+        return read_versioned(self.path / "study.json", FORMAT)
 
     def add(self, **fields: Any) -> None:
         """Remember something about the study as a whole; an environment is kept once."""

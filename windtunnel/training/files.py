@@ -61,6 +61,16 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path}: must be JSON, but is damaged ({error})") from None
 
 
+def read_versioned(path: Path, version: int) -> dict[str, Any]:
+    """A JSON record of this format version; another version is told, and who wrote it."""
+    record = read_json(path)
+    plain = record if isinstance(record, dict) else {}
+    found, made = plain.get("format"), plain.get("windtunnel", "unknown")
+    if found != version:
+        raise InputError(f"{path.parent}: format = {found!r}, made by windtunnel {made}: must be format {version}")
+    return plain
+
+
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
     """Write safetensors atomically; returns the SHA-256 of the file."""
     # Copies: a network may tie weights, and safetensors takes no two tensors over one memory.

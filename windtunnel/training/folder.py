@@ -28,6 +28,7 @@ from windtunnel.training.files import (
     read_json,
     read_lines,
     read_tensors,
+    read_versioned,
     write_bytes,
     write_json,
     write_tensors,
@@ -56,12 +57,7 @@ class RunFolder:
     def _record(self) -> dict[str, Any]:
         if not self.exists():
             raise InputError(f"{self.path}: must be a run folder (it has no recipe.json)")
-        record = read_json(self.path / "recipe.json")
-        found = record.get("format") if isinstance(record, dict) else None
-        if found != FORMAT:
-            made = record.get("windtunnel", "unknown") if isinstance(record, dict) else "unknown"
-            raise InputError(f"{self.path}: format = {found!r}, made by windtunnel {made}: must be format {FORMAT}")
-        return record
+        return read_versioned(self.path / "recipe.json", FORMAT)
 
     def recipe(self) -> Recipe:
         """The recipe it was started with."""

@@ -32,7 +32,7 @@ def quick(tunnel: Tunnel, model: str) -> Recipe:
     """Small and short, for a look on two CPU cores: a minute, not an hour.
 
     60k parameters and batches of 128 keep a step short; supervision stays with the sampled labels, as in the
-    paper.  Muon reaches in 1,000 steps what AdamW at 4e-3 reached in 1,500, on Bijection and on HMMs (`docs/log.md`);
+    paper.  Muon ends no worse after 1,000 steps than AdamW at 4e-3 after 1,500 (`docs/log.md`);
     a linear fall to zero does most of its work in the last third.
     """
     return Recipe(

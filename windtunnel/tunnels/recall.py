@@ -49,8 +49,8 @@ class Recall(Tunnel):
     repeats: int = 1
     """How often each pair is shown."""
     mixed: bool = False
-    """Store a random number of different pairs, 1, 2, 4 … up to `pairs`, shown again until the slots are full.  For
-    training: with few pairs binding is found soon, with 64 at once hardly ever."""
+    """Store a random number of different pairs, 1, 2, 4 … up to `pairs`, shown again until the slots are full.  An
+    easier world to train in, whose belief stays exact."""
 
     summary: ClassVar[str] = "key–value pairs to store and look up; a point mass, or with noise a graded belief"
 
