@@ -36,9 +36,21 @@ CASES: dict[str, tuple[Tunnel, str]] = {variant: (FIXED, variant) for variant in
 CASES["transformer-features"] = (SMALL_HMM, "transformer")
 
 
-def golden_recipe(case: str, lr: float = 1e-2) -> Recipe:
-    """Both optimisers at work, with decay and clipping, at rates that move the loss well within 20 steps."""
-    options = {"batch": 64, "steps": STEPS, "lr": lr, "weight_decay": 0.1, "average": 0.0, "supervision": "posterior"}
+def golden_recipe(case: str, lr: float = 5e-3) -> Recipe:
+    """Both optimisers at work, with decay and clipping, at rates that move the loss well within 20 steps.
+
+    At twice these rates linear attention takes a rounding error of 1e-7 to 1e-3 within the 20 steps, and no record of
+    it would hold on another machine.
+    """
+    options = {
+        "batch": 64,
+        "steps": STEPS,
+        "lr": lr,
+        "muon_lr": lr,
+        "weight_decay": 0.1,
+        "average": 0.0,
+        "supervision": "posterior",
+    }
     tunnel, variant = CASES[case]
     return tiny(tunnel, variant, **options)
 

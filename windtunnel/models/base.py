@@ -96,6 +96,10 @@ class SequenceModel(nn.Module, ABC):
     def trunk(self, x: Float[Tensor, "n T E"], tap: Tap | None) -> Float[Tensor, "n T D"]:
         """The causal part between embedding and final norm."""
 
+    def read(self, x: Float[Tensor, "n T E"], readout: Int64[Tensor, " K"], tap: Tap | None) -> Float[Tensor, "n K D"]:
+        """The trunk at the readout positions.  An architecture may leave out what no readout depends on."""
+        return self.trunk(x, tap).index_select(1, readout)
+
     def embed(
         self, tokens: Int64[Tensor, "n T"], features: Float[Tensor, "n T F"] | None, tap: Tap | None
     ) -> Float[Tensor, "n T E"]:
@@ -119,8 +123,8 @@ class SequenceModel(nn.Module, ABC):
         length, limit = tokens.shape[1], self.length_limit
         if limit is not None and length > limit:
             raise InputError(f"input length = {length}: must be at most max_length = {limit} for this {self.name}")
-        x = self.trunk(self.embed(tokens, features, tap), tap)
-        x = touch(tap, "final", self.final_norm(x.index_select(1, readout)))
+        x = self.read(self.embed(tokens, features, tap), readout, tap)
+        x = touch(tap, "final", self.final_norm(x))
         with torch.autocast(x.device.type, enabled=False):
             dtype = torch.promote_types(self.head.weight.dtype, torch.float32)
             logits = F.linear(x.to(dtype), self.head.weight.to(dtype), self.head.bias.to(dtype))

@@ -16,12 +16,17 @@ short_attention: Callable[[Tensor], Tensor] | None = None
 """`attention_triton.short_attention`."""
 selective_scan: Callable[..., Tensor] | None = None
 """`scan_triton.selective_scan_triton`."""
+add_norm: Callable[..., tuple[Tensor, Tensor]] | None = None
+"""`block_triton.add_norm`."""
+bias_gelu: Callable[[Tensor, Tensor], Tensor] | None = None
+"""`block_triton.bias_gelu`."""
 
 if torch.cuda.is_available():  # triton compiles for a GPU only, and costs import time
     with contextlib.suppress(ImportError):
-        from windtunnel.models import attention_triton, scan_triton
+        from windtunnel.models import attention_triton, block_triton, scan_triton
 
         short_attention, selective_scan = attention_triton.short_attention, scan_triton.selective_scan_triton
+        add_norm, bias_gelu = block_triton.add_norm, block_triton.bias_gelu
 
 _LONGEST = 64  # positions: above, library kernels are at home
 _WIDEST = 128  # channels per head

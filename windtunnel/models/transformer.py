@@ -21,19 +21,21 @@ and before the blocks, with learned positions: `positioned` (n, T, D), embedding
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from windtunnel.errors import require_choice, require_int
 from windtunnel.models import kernels
 from windtunnel.models.base import SequenceModel, Sizes
+from windtunnel.models.fused import add_and_norm, up_and_gelu
 from windtunnel.models.layers import FeedForward, init_normal, projection
 from windtunnel.models.shape import Config, Dial, default_heads, require_heads
-from windtunnel.models.taps import Tap, touch
+from windtunnel.models.taps import Tap
 
 POSITIONS = ("learned", "rope", "alibi", "none")
 
@@ -66,26 +68,41 @@ class Attention(nn.Module):
         self.qkv = projection(width, 3 * width)
         self.out = projection(width, width, gain=gain)
 
-    def forward(self, x: Float[Tensor, "n T D"], order: Order, tap: Tap | None, name: str) -> Tensor:
+    def forward(self, x: Float[Tensor, "n T D"], order: Order, tap: Tap, name: str) -> Float[Tensor, "n T D"]:
+        """Written out, every tensor handed to the tap."""
+        heads = explicit_attention(*separate(self.projected(x, order)), order.bias, tap, name)
+        return tap(f"{name}.out", self.out(merged(heads)))
+
+    def mix(self, x: Float[Tensor, "n T D"], order: Order) -> Float[Tensor, "n T D"]:
+        """What the heads found, before the output projection, by the fastest kernel at hand."""
+        qkv = self.projected(x, order)
+        if kernels.short_attention is not None and order.bias is None and kernels.takes_short_attention(qkv):
+            return kernels.short_attention(qkv).flatten(2)
+        q, k, v = separate(qkv)
+        if order.bias is None:
+            return merged(F.scaled_dot_product_attention(q, k, v, is_causal=True))
+        mask = order.bias.masked_fill(future(order.bias), -torch.inf).to(q)
+        return merged(F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+
+    def projected(self, x: Float[Tensor, "n T D"], order: Order) -> Float[Tensor, "n T 3 H d"]:
+        """Queries, keys and values; the first two rotated where positions are."""
         n, length, width = x.shape
-        rotation, bias = order.rotation, order.bias
         qkv = self.qkv(x).view(n, length, 3, self.heads, width // self.heads)
-        short = bias is None and kernels.takes_short_attention(qkv)
-        if tap is None and kernels.short_attention is not None and short:
-            if rotation is not None:
-                qkv = torch.cat([rotate(qkv[:, :, :2], rotation[:, :, None, None]), qkv[:, :, 2:]], dim=2)
-            return self.out(kernels.short_attention(qkv).view(n, length, width))
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-        if rotation is not None:
-            q, k = rotate(q, rotation), rotate(k, rotation)
-        if tap is not None:
-            heads = explicit_attention(q, k, v, bias, tap, name)
-        elif bias is None:
-            heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            heads = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.masked_fill(future(bias), -torch.inf).to(q))
-        out = self.out(heads.transpose(1, 2).reshape(n, length, width))
-        return touch(tap, f"{name}.out", out)
+        if order.rotation is None:
+            return qkv
+        return torch.cat([rotate(qkv[:, :, :2], order.rotation[:, :, None, None]), qkv[:, :, 2:]], dim=2)
+
+
+def separate(qkv: Float[Tensor, "n T 3 H d"]) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys, values, each (n, H, T, d)."""
+    q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+    return q, k, v
+
+
+def merged(heads: Float[Tensor, "n H T d"]) -> Float[Tensor, "n T D"]:
+    """Heads side by side again."""
+    n, _, length, _ = heads.shape
+    return heads.transpose(1, 2).reshape(n, length, -1)
 
 
 def explicit_attention(
@@ -149,11 +166,10 @@ class Block(nn.Module):
         self.ff_norm = nn.LayerNorm(config.width)
         self.ff = FeedForward(config.width, config.ff_width, gain)
 
-    def forward(self, x: Float[Tensor, "n T D"], order: Order, tap: Tap | None, name: str) -> Tensor:
-        x = x + self.attention(self.attention_norm(x), order, tap, f"{name}.attention")
-        x = touch(tap, f"{name}.residual_mid", x)
-        x = x + self.ff(self.ff_norm(x), tap, f"{name}.ff")
-        return touch(tap, f"{name}.residual", x)
+    def forward(self, x: Float[Tensor, "n T D"], order: Order, tap: Tap, name: str) -> Float[Tensor, "n T D"]:
+        """Written out, every tensor handed to the tap."""
+        x = tap(f"{name}.residual_mid", x + self.attention(self.attention_norm(x), order, tap, f"{name}.attention"))
+        return tap(f"{name}.residual", x + self.ff(self.ff_norm(x), tap, f"{name}.ff"))
 
 
 class Transformer(SequenceModel):
@@ -185,14 +201,36 @@ class Transformer(SequenceModel):
         return {"heads": default_heads(shape["width"]), "ff_width": 4 * shape["width"]} | shape
 
     def trunk(self, x: Float[Tensor, "n T D"], tap: Tap | None) -> Float[Tensor, "n T D"]:
-        length = x.shape[1]
+        """Written out; `read` without a tap is its fast twin."""
+        tap = tap or (lambda name, value: value)
         if self.position is not None:
-            x = touch(tap, "positioned", x + self.position[:length])
-        order = Order()
-        if self.positions == "rope":
-            order = Order(rotation=rotation_table(length, self.head_width, x))
-        elif self.positions == "alibi":
-            order = Order(bias=distance_bias(length, self.heads, x))
+            x = tap("positioned", self._positioned(x))
+        order = self._order(x)
         for index, block in enumerate(self.blocks):
             x = block(x, order, tap, f"blocks.{index}")
         return x
+
+    def read(self, x: Float[Tensor, "n T D"], readout: Int64[Tensor, " K"], tap: Tap | None) -> Tensor:
+        """Without a tap, adding a branch to the stream and norming it for the next branch is one step; and in the last
+        block, once attention has mixed the positions, only those that are read go on."""
+        if tap is not None:
+            return super().read(x, readout, tap)
+        x, order, blocks = self._positioned(x), self._order(x), cast(list[Block], list(self.blocks))
+        normed = blocks[0].attention_norm(x)
+        for block, following in pairwise(blocks):
+            x, normed = add_and_norm(x, block.attention.mix(normed, order), block.attention.out, block.ff_norm)
+            x, normed = add_and_norm(x, up_and_gelu(normed, block.ff.up), block.ff.down, following.attention_norm)
+        last = blocks[-1]
+        heads = last.attention.mix(normed, order).index_select(1, readout)
+        x, normed = add_and_norm(x.index_select(1, readout), heads, last.attention.out, last.ff_norm)
+        return x + last.ff.down(up_and_gelu(normed, last.ff.up))
+
+    def _positioned(self, x: Float[Tensor, "n T D"]) -> Float[Tensor, "n T D"]:
+        return x if self.position is None else x + self.position[: x.shape[1]]
+
+    def _order(self, x: Float[Tensor, "n T D"]) -> Order:
+        if self.positions == "rope":
+            return Order(rotation=rotation_table(x.shape[1], self.head_width, x))
+        if self.positions == "alibi":
+            return Order(bias=distance_bias(x.shape[1], self.heads, x))
+        return Order()
