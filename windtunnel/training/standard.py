@@ -34,9 +34,12 @@ def base(tunnel: Tunnel, model: str, name: str, **model_options: object) -> Reci
 
 
 def hmm_transformer(tunnel: Tunnel) -> Recipe:
-    """No position embedding: the causal mask alone carries order, and extrapolates best beyond the training length."""
+    """No position embedding: the causal mask alone carries order, and extrapolates best beyond the training length.
+
+    4,000 steps: after 3,000 the three seeds' entropy error was 0.0045 bits with an interval up to 0.0056.
+    """
     recipe = base(tunnel, "transformer", "hmm-transformer", params=PAPER_SIZE, positions="none")
-    return recipe.with_options(supervision="posterior")
+    return recipe.with_options(supervision="posterior", steps=4000)
 
 
 def hmm_mamba(tunnel: Tunnel) -> Recipe:
@@ -76,7 +79,7 @@ def recall_transformer(tunnel: Tunnel) -> Recipe:
 def hmm_transformer_9x256(tunnel: Tunnel) -> Recipe:
     """The paper's HMM shape, 7.1M parameters."""
     shape = {"preset": "paper-hmm", "positions": "none"}
-    return hmm_transformer(tunnel).with_options(model_options=shape, name="hmm-transformer-9x256")
+    return hmm_transformer(tunnel).with_options(model_options=shape, steps=3000, name="hmm-transformer-9x256")
 
 
 def hmm_lstm_stacked(tunnel: Tunnel) -> Recipe:
