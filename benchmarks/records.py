@@ -1,8 +1,6 @@
-"""Time to fidelity: make an attempt, and write docs/records.md from all attempts made so far.
+"""Time to fidelity: make an attempt; and docs/records.md, made from all attempts so far by `benchmarks/pages.py`.
 
     python benchmarks/records.py attempt hmm-transformer --seeds 5 --target 1e-3 [--set steps=800 …]
-    python benchmarks/records.py page            write docs/records.md
-    python benchmarks/records.py page --check    exit 1 if the page is not what the files say
 
 An attempt trains a named recipe (or `quick`, on a CPU), one seed after the other, and keeps the seconds that each
 needed to every target in benchmarks/results/DEVICE/records/.  Set-up and validation are not on the clock; how a pass is
@@ -33,7 +31,6 @@ from windtunnel.training.standard import NAMED
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-PAGE = HERE.parent / "docs" / "records.md"
 RECIPES = NAMED | {"quick": quick_case}
 
 
@@ -46,17 +43,17 @@ def attempt(options: argparse.Namespace) -> None:
     result: dict[str, Any] = {"name": options.recipe, "changes": options.set, "recipe": recipe.to_dict()}
     result |= {"date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S"), "environment": environment(device)}
     result |= {"targets_bits": list(targets), "every_s": options.every, "note": options.note, "seeds": []}
+    kind = "cpu" if device == "cpu" else result["environment"]["device"].split()[-1].lower()
+    folder = Path(options.out) if options.out else RESULTS / kind / "records"
+    file = folder / f"{options.recipe}-{result['date'].replace(':', '')}.json"
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         found = time_to_fidelity(recipe, seed, device, targets, options.every, options.confirm)
         result["seeds"].append(found)
         told = ", ".join(f"{target} bits in {passed['seconds']:.2f} s" for target, passed in found["passed"].items())
         last = f"last KL {found['curve'][-1][2]:.2g} after {found['seconds']:.1f} s"
         print(f"seed {seed}: {told or 'no target reached'}; {last}; set-up {found['setup_s']:.1f} s", flush=True)
-    kind = "cpu" if device == "cpu" else result["environment"]["device"].split()[-1].lower()
-    folder = Path(options.out) if options.out else RESULTS / kind / "records"
-    file = folder / f"{options.recipe}-{result['date'].replace(':', '')}.json"
-    save(str(file), result)
-    print(f"kept in {file}; now: python benchmarks/records.py page")
+        save(str(file), result)  # after every seed: an attempt that is cut short keeps what it has
+    print(f"kept in {file}; now: python benchmarks/pages.py")
 
 
 def load_attempts(folder: Path = RESULTS) -> list[Attempt]:
@@ -81,7 +78,7 @@ def page(attempts: list[Attempt]) -> str:
     lines = [
         "# Records: time to fidelity",
         "",
-        "Written by `python benchmarks/records.py page` from `benchmarks/results/*/records/`; do not edit. Seconds of"
+        "Written by `python benchmarks/pages.py` from `benchmarks/results/*/records/`; do not edit. Seconds of"
         " training of one network alone until it is within so many bits (KL) of the exact belief, the median over"
         " seeds; set-up (building, compiling, capturing) and validation are not on the clock. A pass is confirmed on"
         " 20,000 further validation episodes unless the file says otherwise. A record is replaced only by an attempt of"
@@ -102,16 +99,6 @@ def page(attempts: list[Attempt]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def write_page(options: argparse.Namespace) -> None:
-    """Write the page, or only say whether it is up to date."""
-    text, place = page(load_attempts(Path(options.results))), Path(options.page)
-    if not options.check:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-    elif not place.exists() or place.read_text() != text:
-        sys.exit(f"{place} is not what the result files say; run: python benchmarks/records.py page")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time to fidelity.")
     commands = parser.add_subparsers(required=True)
@@ -127,11 +114,6 @@ def main() -> None:
     making.add_argument("--note", default="", help="kept in the file")
     making.add_argument("--out", default=None, help="folder, instead of benchmarks/results/DEVICE/records")
     making.set_defaults(run=attempt)
-    writing = commands.add_parser("page", help="write docs/records.md")
-    writing.add_argument("--check", action="store_true", help="only say whether the page is up to date")
-    writing.add_argument("--results", default=str(RESULTS))
-    writing.add_argument("--page", default=str(PAGE))
-    writing.set_defaults(run=write_page)
     options = parser.parse_args()
     options.run(options)
 

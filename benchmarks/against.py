@@ -1,0 +1,75 @@
+"""The quick preset now against an earlier commit: the same command in turns, whole wall-clock time, on this machine.
+
+    python benchmarks/against.py e4632d6 [--rounds 5] [--json FILE]
+
+The earlier tree is taken from git into a temporary folder and run with the same Python.  A round is one run of each,
+one after the other, so that a busy machine hits both alike; the ratio is the median over rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from pathlib import Path
+
+from common import save
+
+from windtunnel.environment import environment
+
+HERE = Path(__file__).resolve().parent.parent
+COMMAND = ["train", "bijection", "transformer", "--symbols", "8", "--length", "8", "--preset", "quick"]
+
+
+def checkout(commit: str, folder: Path) -> None:
+    """The tree of a commit."""
+    packed = subprocess.run(["git", "-C", str(HERE), "archive", commit], capture_output=True)
+    if packed.returncode:
+        sys.exit(f"error: {commit}: must be a commit of this repository")
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as tree:
+        tree.extractall(folder, filter="data")
+
+
+def run(tree: Path, out: Path) -> dict[str, float]:
+    """Seconds of the whole command, and the validation KL it ended with."""
+    start = time.perf_counter()
+    command = [sys.executable, "-m", "windtunnel", *COMMAND, "--out", str(out)]
+    subprocess.run(command, cwd=tree, env=os.environ | {"PYTHONPATH": str(tree)}, check=True, capture_output=True)
+    seconds = time.perf_counter() - start
+    last = (out / "seed-0" / "metrics.jsonl").read_text().splitlines()[-1]
+    return {"seconds": seconds, "kl_bits": json.loads(last)["kl_bits"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The quick preset against an earlier commit.")
+    parser.add_argument("commit", help="the earlier one")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", default=None)
+    options = parser.parse_args()
+    rounds = []
+    with tempfile.TemporaryDirectory() as folder:
+        trees = {"before": Path(folder) / "before", "now": HERE}
+        checkout(options.commit, trees["before"])
+        for number in range(options.rounds):
+            found = {name: run(tree, Path(folder) / f"{name}-{number}") for name, tree in trees.items()}
+            rounds.append(found | {"ratio": found["before"]["seconds"] / found["now"]["seconds"]})
+            told = "  ".join(
+                f"{name} {found[name]['seconds']:.1f} s, KL {found[name]['kl_bits']:.2g}" for name in trees
+            )
+            print(f"{told}  ratio {rounds[-1]['ratio']:.2f}", flush=True)
+    ratio = statistics.median(one["ratio"] for one in rounds)
+    print(f"windtunnel {' '.join(COMMAND)}: {ratio:.2f} times as fast as {options.commit}, median of {len(rounds)}")
+    command = "windtunnel " + " ".join(COMMAND)
+    result = {"command": command, "before": options.commit, "environment": environment("cpu")}
+    save(options.json, result | {"rounds": rounds, "median_ratio": ratio})
+
+
+if __name__ == "__main__":
+    main()
