@@ -74,7 +74,7 @@ def test_shape_without_params_follows_the_dial():
     assert (config.width, config.heads, config.ff_width) == (96, 3, 384)
     assert models.build("transformer", Bijection(), width=128).config.depth == 4
     mamba = models.build("mamba", Bijection(), depth=2, width=48).config
-    assert (mamba.inner, mamba.rank) == (96, 3)
+    assert (mamba.inner, mamba.rank) == (96, 8)
 
 
 @every_variant

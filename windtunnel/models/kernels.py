@@ -20,6 +20,10 @@ add_norm: Callable[..., tuple[Tensor, Tensor]] | None = None
 """`block_triton.add_norm`."""
 bias_gelu: Callable[[Tensor, Tensor], Tensor] | None = None
 """`block_triton.bias_gelu`."""
+mamba_core: Callable[..., Tensor] | None = None
+"""`mamba_cuda.mamba_core`."""
+mamba_core_compiles: Callable[..., bool] | None = None
+"""`mamba_cuda.compiles`."""
 
 if torch.cuda.is_available():  # triton compiles for a GPU only, and costs import time
     with contextlib.suppress(ImportError):
@@ -27,6 +31,9 @@ if torch.cuda.is_available():  # triton compiles for a GPU only, and costs impor
 
         short_attention, selective_scan = attention_triton.short_attention, scan_triton.selective_scan_triton
         add_norm, bias_gelu = block_triton.add_norm, block_triton.bias_gelu
+    from windtunnel.models import mamba_cuda
+
+    mamba_core, mamba_core_compiles = mamba_cuda.mamba_core, mamba_cuda.compiles
 
 _LONGEST = 64  # positions: above, library kernels are at home
 _WIDEST = 128  # channels per head
@@ -37,3 +44,10 @@ def takes_short_attention(qkv: Float[Tensor, "n T 3 H d"]) -> bool:
     if short_attention is None or not qkv.is_cuda or qkv.dtype != torch.bfloat16:
         return False
     return qkv.shape[1] <= _LONGEST and qkv.shape[-1] <= _WIDEST
+
+
+def takes_mamba_core(z: Float[Tensor, "n T E"], states: int) -> bool:
+    """Whether a mixer with this gate goes through its kernels: float32 or bfloat16 on a GPU, where they compile."""
+    if mamba_core_compiles is None or not z.is_cuda or z.dtype not in (torch.float32, torch.bfloat16):
+        return False
+    return mamba_core_compiles(z.shape[-1], states, z.stride(1), z.dtype == torch.bfloat16, z.device.index)

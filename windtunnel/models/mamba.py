@@ -8,6 +8,8 @@
     y_t     = C_t · h_t + D c_t
     x       ← x + W_out (y · silu(z))
 
+On a GPU and without a tap, all between W_x and W_out is one kernel each way (`mamba_cuda`).
+
 Initialised as published: A[e, s] = −(s + 1) (the real S4D start), softplus(b) log-uniform in [0.001, 0.1], D = 1.
 
 Taps of block i:
@@ -33,6 +35,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from windtunnel.errors import require_int
+from windtunnel.models import kernels
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.layers import CausalConv, projection, step_bias
 from windtunnel.models.scan import selective_scan
@@ -47,7 +50,7 @@ class MambaConfig(Config):
     inner: int
     """E, channels of the state-space part; 2 · width in the original."""
     rank: int
-    """Rank of the step size; ⌈width / 16⌉ in the original."""
+    """Rank of the step size; ⌈width / 16⌉ in the original, here by default the next multiple of 8: tensor cores."""
     state: int = 16
     """S, states per channel."""
     conv: int = 4
@@ -64,7 +67,7 @@ class Mixer(nn.Module):
 
     def __init__(self, config: MambaConfig, gain: float) -> None:
         super().__init__()
-        self.split = [config.rank, config.state, config.state]
+        self.states, self.split = config.state, [config.rank, 2 * config.state]
         self.in_proj = projection(config.width, 2 * config.inner, bias=False)
         self.conv = CausalConv(config.inner, config.conv)
         self.x_proj = projection(config.inner, sum(self.split), bias=False)
@@ -79,11 +82,13 @@ class Mixer(nn.Module):
     def forward(self, x: Float[Tensor, "n T D"], tap: Tap | None, name: str) -> Float[Tensor, "n T D"]:
         u, z = self.in_proj(x).chunk(2, dim=-1)
         c = touch(tap, f"{name}.conv", F.silu(self.conv(u)))
+        low_rank, BC = self.x_proj(c).split(self.split, dim=-1)
+        raw_delta, A = self.dt_proj(low_rank), -torch.exp(self.A_log)
+        if tap is None and kernels.mamba_core is not None and kernels.takes_mamba_core(z, self.states):
+            return self.out_proj(kernels.mamba_core(c, raw_delta, A, BC, self.D, z))
         gate = touch(tap, f"{name}.gate", F.silu(z))
-        low_rank, B, C = self.x_proj(c).split(self.split, dim=-1)
-        delta = touch(tap, f"{name}.delta", F.softplus(self.dt_proj(low_rank)))
-        B, C = touch(tap, f"{name}.B", B), touch(tap, f"{name}.C", C)
-        A = -torch.exp(self.A_log)
+        delta = touch(tap, f"{name}.delta", F.softplus(raw_delta))
+        B, C = (touch(tap, f"{name}.{part}", value) for part, value in zip("BC", BC.chunk(2, dim=-1)))
         y = selective_scan(c, delta, A, B, C, edit=each_step(tap, f"{name}.state"))
         y = touch(tap, f"{name}.y", y + self.D * c)
         return touch(tap, f"{name}.out", self.out_proj(y * gate))
@@ -122,7 +127,7 @@ class Mamba(SequenceModel):
     @classmethod
     def complete(cls, shape: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
         width = shape["width"]
-        return {"inner": 2 * width, "rank": math.ceil(width / 16)} | shape
+        return {"inner": 2 * width, "rank": 8 * math.ceil(width / 128)} | shape
 
     def trunk(self, x: Float[Tensor, "n T D"], tap: Tap | None) -> Float[Tensor, "n T D"]:
         for index, block in enumerate(self.blocks):
