@@ -138,10 +138,10 @@ def test_inside_a_compiled_step_and_a_captured_graph():
             logits = forward(*inputs)
         return [logits, *torch.autograd.grad(logits.square().sum(), parameters)]
 
-    eager = step(model.forward)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
+    with torch.cuda.stream(stream):  # all on one stream: gradients remember theirs, and capture allows no other
+        eager = step(model.forward)
         for _ in range(3):
             step(compiled)
     torch.cuda.synchronize()

@@ -1,0 +1,168 @@
+"""Our GPU kernels against their plain twins, at the sizes of training: milliseconds each way.
+
+    python benchmarks/kernels.py [--json FILE]
+    python benchmarks/kernels.py --tilings        the search behind the tilings in windtunnel/models/block_triton.py
+
+A kernel and its twin (the same mathematics in torch, compiled) get the same bfloat16 inputs.  Times are medians over
+replays of a captured graph, so launching costs neither anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from common import save
+from torch import Tensor
+
+from windtunnel.environment import environment, require_device
+from windtunnel.errors import InputError
+from windtunnel.models import kernels
+from windtunnel.models.scan import selective_scan_chunked
+from windtunnel.models.transformer import explicit_attention, separate
+
+EPISODES, POSITIONS, CALLS = 1024, 30, 20
+
+
+def draw(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    return torch.randn(*shape, device="cuda", dtype=dtype).requires_grad_()
+
+
+def plain_attention(qkv: Tensor) -> Tensor:
+    return explicit_attention(*separate(qkv), None, lambda name, value: value, "").transpose(1, 2)
+
+
+def plain_add_norm(x: Tensor, branch: Tensor, bias: Tensor, gain: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+    total = x + (branch + bias)
+    return total, F.layer_norm(total, gain.shape, gain, shift).to(branch.dtype)
+
+
+def plain_core(x: Tensor, r: Tensor, A: Tensor, BC: Tensor, D: Tensor, z: Tensor) -> Tensor:
+    B, C = BC.float().chunk(2, dim=-1)
+    y = selective_scan_chunked(x.float(), F.softplus(r.float()), A, B, C) + D * x
+    return (y * F.silu(z)).to(z.dtype)
+
+
+def cases() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Tensor]]]:
+    """Name: kernel, plain twin, inputs.  Sizes of the 9 × 256 Transformer and of the 2.67M Mamba on the HMM."""
+    shape, single = (EPISODES, POSITIONS), torch.float32
+    stream, vector, wide = draw(*shape, 256, dtype=single), partial(draw, dtype=single), draw(*shape, 1024)
+    channels, states = 440, 16
+    core = [draw(*shape, channels), draw(*shape, channels)]
+    rates = -torch.rand(channels, states, device="cuda") * states
+    core += [rates.requires_grad_(), draw(*shape, 2 * states), vector(channels), draw(*shape, channels)]
+    scan = [vector(*shape, channels), F.softplus(vector(*shape, channels)).detach().requires_grad_(), core[2]]
+    scan += [vector(*shape, states), vector(*shape, states)]
+    norm = [stream, draw(*shape, 256), vector(256), vector(256), vector(256)]
+    assert kernels.short_attention and kernels.add_norm and kernels.bias_gelu  # there is a GPU
+    assert kernels.selective_scan and kernels.mamba_core
+    return {
+        "short attention": (kernels.short_attention, plain_attention, [draw(*shape, 3, 8, 32)]),
+        "add and norm": (partial(kernels.add_norm, eps=1e-5), plain_add_norm, norm),
+        "bias and GELU": (kernels.bias_gelu, lambda u, b: F.gelu(u + b).to(u.dtype), [wide, vector(1024)]),
+        "selective scan": (kernels.selective_scan, selective_scan_chunked, scan),
+        "Mamba core": (kernels.mamba_core, plain_core, core),
+    }
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    """Median over replays of a graph of several calls."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=side):
+        for _ in range(CALLS):
+            work()
+    times = []
+    for _ in range(7):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(start.elapsed_time(end) / CALLS)
+    return statistics.median(times)
+
+
+def both_ways(function: Callable[..., Any], inputs: list[Tensor]) -> dict[str, float]:
+    """Milliseconds of the forward pass alone, and of both."""
+
+    def step() -> None:
+        found = function(*inputs)
+        outputs = list(found) if isinstance(found, tuple) else [found]
+        torch.autograd.grad(outputs, inputs, [torch.ones_like(out) for out in outputs])
+
+    with torch.no_grad():
+        forward = milliseconds(lambda: function(*inputs))
+    return {"forward_ms": forward, "both_ms": milliseconds(step)}
+
+
+def against_twins() -> list[dict[str, Any]]:
+    """A row per kernel, printed as it comes."""
+    rows = []
+    print(f"{'kernel':18s} {'forward':>9s} {'twin':>9s} {'both ways':>10s} {'twin':>9s}   ms")
+    for name, (kernel, twin, inputs) in cases().items():
+        ours, plain = both_ways(kernel, inputs), both_ways(torch.compile(twin, dynamic=False), inputs)
+        rows.append({"kernel": name, "ours": ours, "twin": plain})
+        forward, both = (f"{ours[key]:9.4f} {plain[key]:9.4f}" for key in ("forward_ms", "both_ms"))
+        print(f"{name:18s} {forward}  {both}", flush=True)
+    return rows
+
+
+def search_tilings() -> None:
+    """Milliseconds of every kernel in `block_triton` over its tilings, at the sizes of both paper shapes."""
+    from windtunnel.models import block_triton as ours
+
+    for rows, width, hidden in ((EPISODES * 30, 256, 1024), (EPISODES * 39, 192, 760)):
+        x, half, vector = draw(rows, width, dtype=torch.float32), draw(rows, width), draw(width, dtype=torch.float32)
+        u, bias = draw(rows, hidden), draw(hidden, dtype=torch.float32)
+        print(f"{rows} rows of {width} and of {hidden}")
+        for turn, warps in itertools.product((2, 4, 8, 16), (2, 4, 8)):
+            ours._ADD_NORM = ours.Tiling(turn, 0, warps, 0)
+            told = [f"add_norm rows {turn} warps {warps}:", ms(ours._add_norm, x, half, vector, vector, vector, 1e-5)]
+            for programs in (528, 1056, 2112):
+                ours._ADD_NORM_BACKWARD = ours.Tiling(turn, 0, warps, programs)
+                told += [f"backward {programs}:", ms(ours._add_norm_backward, x, vector, x, half, 1e-5)]
+            print(*told, flush=True)
+        for turn, columns, warps in itertools.product((8, 16, 32), (128, 256), (4, 8)):
+            ours._GELU = ours.Tiling(turn, columns, warps, 0)
+            told = [f"gelu rows {turn} columns {columns} warps {warps}:", ms(ours._bias_gelu, u, bias)]
+            for programs in (528, 1056, 2112, 4224):
+                ours._GELU_BACKWARD = ours.Tiling(turn, columns, warps, programs)
+                told += [f"backward {programs}:", ms(ours._bias_gelu_backward, u, bias, u)]
+            print(*told, flush=True)
+
+
+def ms(function: Callable[..., object], *given: object) -> str:
+    return f"{milliseconds(lambda: function(*given)):.4f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="GPU kernels against their plain twins.")
+    parser.add_argument("--tilings", action="store_true")
+    parser.add_argument("--json", default=None)
+    options = parser.parse_args()
+    device = require_device("cuda")
+    if options.tilings:
+        with torch.no_grad():
+            search_tilings()
+    else:
+        save(options.json, {"environment": environment(device), "kernels": against_twins()})
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        sys.exit(f"error: {error}")
