@@ -1,105 +1,101 @@
-"""Write docs/geometry.md from the committed survey files: verdicts by the rules of `statements`, no typed numbers.
+"""docs/geometry.md: for each published statement about geometry or mechanism, the claim's own verdict in plain words.
 
-python benchmarks/geometry_page.py            write the page
-python benchmarks/geometry_page.py --check    exit 1 if the page is not what the files say
+`python benchmarks/pages.py` writes it from `results/paper`.  Nothing is judged here: the verdicts are those of
+`windtunnel.study.claims`, as they stand in the ledger, and so are the reasons.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
-from statements import RATE, STATEMENTS, Cell, Statement
 from tables import made_with, table
 
-HERE = Path(__file__).resolve().parent
-SURVEYS = HERE / "results" / "h200" / "survey"
-PAGE = HERE.parent / "docs" / "geometry.md"
+from windtunnel.study.claims import GEOMETRIC
+from windtunnel.study.evidence import Evidence
+from windtunnel.study.paper_plan import SURVEYED
+from windtunnel.study.quantity import Quantity
+from windtunnel.study.results import StudyFolder
+from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
+
+Entry = Mapping[str, Any]
+UNKNOWABLE = "not identifiable"
 
 
-def load(folder: Path) -> dict[str, Cell]:
-    """Every survey file of a folder, by the name of its cell."""
-    contents = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
-    return {content["cell"]: Cell(content["cell"], content) for content in contents}
+def answer(verdict: Entry) -> str:
+    """Holds, does not, or holds only …
+
+    >>> answer({"outcome": "reproduced only as", "only_as": "without the position control"})
+    'holds only without the position control'
+    """
+    if verdict["outcome"] == UNTESTED and UNKNOWABLE in verdict["reasons"][0]:
+        return UNKNOWABLE
+    plain = {REPRODUCED: "holds", NOT: "does not hold", INCONCLUSIVE: "undecided", UNTESTED: "not judged"}
+    return f"holds only {verdict['only_as']}" if verdict["outcome"] == ONLY_AS else plain[verdict["outcome"]]
 
 
-def made_how(cells: dict[str, Cell]) -> list[str]:
-    """Where and on what the surveys were made, and how well the networks had learned."""
+def section(entry: Entry) -> list[str]:
+    """One statement: what was published, how it is judged, the answer; then those of networks it was also asked of."""
+    head = [f"## {entry['claim']}", "", f"Published: {entry['published']}. Measured: {entry['measured']}.", ""]
+    rows = [_row(_asked(entry), entry), *(_row(cell, verdict) for cell, verdict in entry["elsewhere"].items())]
+    return head + table(["network", "answer", "because"], rows)
+
+
+def _asked(entry: Entry) -> str:
+    return ", ".join(cell for cell in entry["cells"] if not cell.endswith("-references"))
+
+
+def _row(network: str, verdict: Entry) -> list[str]:
+    p = verdict["adjusted_p_value"]
+    reasons = [*verdict["reasons"], *([f"p = {p:.2g} after Holm's correction"] if p is not None else [])]
+    return [network, f"**{answer(verdict)}**", "; ".join(reasons)]
+
+
+def networks(evidence: Evidence) -> list[str]:
+    """Which networks were looked at, how well they had learned, and what it took."""
     rows = []
-    for name, cell in cells.items():
-        content = cell.content
-        if "error" in content:
-            rows.append([name, "", "", "", content["error"]])
-            continue
-        score, settings, seconds = content["score"], content["settings"], content["seconds"]
-        seeds = len(settings["recipe"]["seeds"])
-        told = (
-            f"{score['kl_bits']:.2g} [{score['low']:.2g}, {score['high']:.2g}] (uniform {score['uniform_kl_bits']:.2g})"
-        )
-        count = f"{seeds} × {settings['recipe']['steps']}"
+    for name in (name for name in SURVEYED if evidence.has(name)):
+        cell = evidence.cell(name)
+        kl = Quantity.of_record(cell["conditions"]["home"]["metrics"]["kl_bits"])
+        uniform = evidence.baseline(cell["world"], "uniform", "kl_bits")
+        surveyed = sorted({r["where"]["seed"] for r in cell["survey"] if "seed" in r.get("where", {})})
+        spent = cell["seconds"]
         rows.append(
-            [name, count, told, f"{settings['episodes']}", f"{seconds['training']:.0f} + {seconds['survey']:.0f}"]
+            [
+                name,
+                f"{len(cell['seeds'])} × {cell['recipe']['steps']}",
+                f"{kl.brief(2)} (uniform {uniform:.2g})",
+                f"{len(surveyed)} × {cell['planned']['survey']['episodes']}, {len(cell['survey'])} readings",
+                f"{spent['train'] + spent['setup']:.0f} + {spent.get('survey', 0.0):.0f}",
+                f"{made_with(cell['environment'])}, commit {cell['environment']['commit']}",
+            ]
         )
-    columns = ["network", "seeds × steps", "KL, bits", "episodes looked at", "seconds: training + survey"]
-    return [
-        "## The networks",
-        "",
-        made_with(next(iter(cells.values())).content["environment"]),
-        "",
-        *table(columns, rows),
-    ]
+    columns = ["network", "seeds × steps", "KL, bits", "seeds × episodes surveyed", "seconds: training + survey", "on"]
+    return ["## The networks", "", *table(columns, rows)]
 
 
-def section(statement: Statement, cells: dict[str, Cell]) -> list[str]:
-    """One statement: what was published, the rule, the answers."""
-    rows = [[line.network, f"**{line.verdict}**", line.numbers] for line in statement.lines(cells)]
-    head = [f"## {statement.title}", "", f"Published: {statement.published}.", "", statement.rule, ""]
-    return head + table(["network", "verdict", "numbers"], rows)
-
-
-def page(cells: dict[str, Cell]) -> str:
+def page(study: StudyFolder) -> str:
     """The whole page."""
+    ledger = {entry["id"]: entry for entry in study.ledger()}
+    entries = [ledger[claim.id] for claim in GEOMETRIC]
     lines = [
         "# Geometry and mechanism: which statements of the paper hold",
         "",
-        "Written by `python benchmarks/geometry_page.py` from `benchmarks/results/h200/survey/`; do not edit. Every"
-        " number is a mean over seeds, with its range; in square brackets the same number for each null, which is the"
-        f" same instrument on something that carries no signal. A control is beaten when p ≤ {RATE} against the"
-        " strongest null in every seed. A statement *holds* when every seed is over its line and beats its control;"
-        " *only without its control* when every seed is over the line but some control is not beaten; it is *not"
-        " identifiable* when the data cannot tell, and *not judged* where a network has not learned its task or has"
-        " no such tensor.",
+        "Written by `python benchmarks/pages.py` from `results/paper`; do not edit. The verdicts are those of the"
+        " ledger (`windtunnel claims results/paper`), in plain words: a statement *holds* when the interval over"
+        " seeds lies on the claimed side of its line and its controls pass (each null is the same instrument on"
+        " something that carries no signal); it *holds only …* when a control fails, in the words of that control;"
+        " it *does not hold* when the interval lies on the other side; it is *undecided* when an interval"
+        " straddles, or when the test does not survive Holm's correction over all claims; *not identifiable* when"
+        " the data cannot tell, and *not judged* where a network has not learned its task or has no such tensor."
+        " The first row of each table is the statement itself; the rows after it put the same question to networks"
+        " the paper does not speak of, without correction.",
         "",
+        *table(
+            ["statement", "published", "asked of", "answer"],
+            [[e["claim"], e["published"], _asked(e), f"**{answer(e)}**"] for e in entries],
+        ),
     ]
-    rows = []
-    for statement in STATEMENTS:
-        first = statement.lines(cells)[0]
-        rows.append([statement.title, statement.published, first.network, f"**{first.verdict}**"])
-    lines += table(["statement", "published", "asked of", "verdict"], rows)
-    for statement in STATEMENTS:
-        lines += section(statement, cells)
-    return "\n".join(lines + made_how(cells)).rstrip() + "\n"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Write docs/geometry.md from the committed survey files.")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
-    parser.add_argument("--surveys", default=str(SURVEYS), help="folder with the survey files")
-    parser.add_argument("--page", default=str(PAGE), help="where the page is")
-    options = parser.parse_args()
-    cells, target = load(Path(options.surveys)), Path(options.page)
-    if options.check:
-        told = target.read_text() if target.exists() else ""
-        if told != (page(cells) if cells else ""):  # no files, no page
-            sys.exit("docs/geometry.md is not what the survey files say; run: python benchmarks/geometry_page.py")
-    elif not cells:
-        sys.exit(f"{options.surveys}: must hold survey files; python benchmarks/survey.py --out makes them")
-    else:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page(cells))
-
-
-if __name__ == "__main__":
-    main()
+    for entry in entries:
+        lines += section(entry)
+    return "\n".join(lines + networks(study.evidence())).rstrip() + "\n"

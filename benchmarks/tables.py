@@ -1,20 +1,16 @@
-"""Write docs/results.md from the committed result files: no number there is typed by hand.
+"""docs/results.md from the committed result files, and the small parts of tables that other pages use too.
 
-python benchmarks/tables.py            write the page
-python benchmarks/tables.py --check    exit 1 if the page is not what the files say
+`python benchmarks/pages.py` writes it.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
-PAGE = HERE.parent / "docs" / "results.md"
+from windtunnel.study.files import markdown
+from windtunnel.study.quantity import Quantity
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -23,12 +19,12 @@ def load(path: Path) -> dict[str, Any]:
 
 def interval(estimate: dict[str, Any]) -> str:
     """`0.0033 [0.0031, 0.0036]`."""
-    return f"{estimate['mean']:.2g} [{estimate['low']:.2g}, {estimate['high']:.2g}]"
+    return Quantity.of_record(estimate).brief(2)
 
 
 def table(columns: list[str], rows: list[list[str]]) -> list[str]:
-    head = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    return [*head, *("| " + " | ".join(row) + " |" for row in rows), ""]
+    """A table and the empty line after it."""
+    return [*markdown(columns, rows), ""]
 
 
 def made_with(environment: dict[str, Any]) -> str:
@@ -75,9 +71,9 @@ def reach_part(folder: Path) -> list[str]:
     return lines + table(columns, longer)
 
 
-def training_part(path: Path) -> list[str]:
-    """Throughput of training steps."""
-    result = load(path)
+def training_part(files: list[Path]) -> list[str]:
+    """Throughput of training steps; of sittings on one machine each."""
+    results = [load(file) for file in files]
     rows = [
         [
             row["case"],
@@ -87,12 +83,15 @@ def training_part(path: Path) -> list[str]:
             f"{row['ms_per_step']:.2f}",
             f"{100 * row['share_of_peak']:.1f}%",
             f"{row['setup_s']:.0f}",
+            result["environment"]["commit"],
         ]
-        for row in result.get("training") or result["rows"]  # `rows` until the file is made again
+        for result in results
+        for row in result["training"]
     ]
-    columns = ["case", "seeds", "batch", "sequences/s", "ms per step", "share of matrix rate", "set-up, s"]
-    rate = f"{result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s in a large bfloat16 matrix product"
-    return ["## Training throughput", "", f"{made_with(result['environment'])}; {rate}", "", *table(columns, rows)]
+    columns = ["case", "seeds", "batch", "sequences/s", "ms per step", "share of matrix rate", "set-up, s", "commit"]
+    rates = " and ".join(f"{result['matrix_flops_per_s'] / 1e12:.0f}" for result in results)
+    where = f"{made_with(results[0]['environment'])}; {rates} TFLOP/s in a large bfloat16 matrix product"
+    return ["## Training throughput", "", where, "", *table(columns, rows)]
 
 
 def sampling_part(path: Path) -> list[str]:
@@ -108,31 +107,17 @@ def sampling_part(path: Path) -> list[str]:
     return ["## Sampling with exact posteriors on a CPU", "", where, "", *table(columns, rows)]
 
 
-def page() -> str:
-    """The whole page."""
+def page(results: Path) -> str:
+    """The whole page, from the folder of the result files."""
     lines = [
         "# Results",
         "",
-        "Written by `python benchmarks/tables.py` from `benchmarks/results/`; do not edit. Intervals are 95%, over"
+        "Written by `python benchmarks/pages.py` from `benchmarks/results/`; do not edit. Intervals are 95%, over"
         " seeds where a recipe has several and over sequences otherwise. `docs/log.md` tells what was tried, and what"
         " failed.",
         "",
     ]
-    lines += reach_part(RESULTS / "h200" / "reach")
-    lines += training_part(RESULTS / "h200" / "training.json")
-    lines += sampling_part(RESULTS / "cpu" / "sampling.json")
+    lines += reach_part(results / "h200" / "reach")
+    lines += training_part(sorted((results / "h200").glob("training*.json")))
+    lines += sampling_part(results / "cpu" / "sampling.json")
     return "\n".join(lines).rstrip() + "\n"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Write docs/results.md from the committed result files.")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
-    if not parser.parse_args().check:
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(page())
-    elif not PAGE.exists() or PAGE.read_text() != page():
-        sys.exit("docs/results.md is not what benchmarks/results says; run: python benchmarks/tables.py")
-
-
-if __name__ == "__main__":
-    main()

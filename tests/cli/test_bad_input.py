@@ -53,8 +53,8 @@ def refusal(words: list[str], capsys) -> str:
         ("bijection --seed -1", ["seed = -1", "0 to 4294967295"]),
         ("bijection --stream exam", ["--stream = 'exam'", "train, validation, test"]),
         ("cave", ["tunnel = 'cave'", "bijection, hmm, recall, urn"]),
-        ("", ["first word must be a tunnel", "bijection, hmm, recall"]),
-        ("--states 5 hmm", ["'--states'", "first word must be a tunnel"]),
+        ("", ["must be followed by a tunnel", "bijection, hmm, recall"]),
+        ("--states 5 hmm", ["found '--states'", "must be followed by a tunnel"]),
     ],
 )
 def test_one_line(command, words, told, capsys):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
 import windtunnel as wt
 from windtunnel.cli import show
+from windtunnel.cli.main import main
 
 METRICS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits", "accuracy")
 
@@ -60,7 +63,7 @@ def test_longer_than_trained(runs, output):
     for score in (whole, alone):
         kl = score.kl_bits
         assert f"{show.number(kl.mean)}  " in shown and f"{show.number(kl.low)} to {show.number(kl.high)}" in shown
-    assert shown.count("95% interval over sequences ") == 2  # one seed
+    assert len(re.findall(r"95% interval .*\n .* over sequences ", shown)) == 2  # one seed
 
 
 def test_text(runs, output):
@@ -73,11 +76,11 @@ def test_text(runs, output):
         f"{place}: transformer, {size:,} parameters, 2 seeds, weights of step 12 of 12\n"
         "bijection: symbols 4, length 4, layout plain\n100 episodes, seed 1, stream test\n"
     )
-    assert "95% interval over seeds" in shown
+    assert re.search(r"95% interval .*\n .* over seeds ", shown)
     zero, one = map(show.number, score.kl_bits.per_seed)
     assert f"KL by seed: 0: {zero}, 1: {one}\n" in shown
     assert show.sparkline(score.kl_bits.per_position) in shown
-    assert f"calibration error {' ' * 8}" in shown and show.number(score.calibration.expected_error) in shown
+    assert re.search(rf"^ calibration error +{show.number(score.calibration.expected_error)} ", shown, re.MULTILINE)
     rows = re.findall(r"^ (this run|uniform|set-complement|familiarity|constant entropy|exact belief) ", shown, re.M)
     assert rows == ["this run", "uniform", "set-complement", "familiarity", "constant entropy", "exact belief"]
     assert "equivalent window" not in shown and "beyond" not in shown
@@ -95,10 +98,12 @@ def test_an_earlier_step(runs, output):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("", ["first word must be RUN"]),
-        ("--json", ["found '--json'", "first word must be RUN"]),
-        ("nowhere", ["nowhere: must be a run folder"]),
-        ("deep", ["must be a run folder"]),
+        ("", ["evaluate must be followed by the folder of a run"]),
+        ("--json", ["found '--json'", "evaluate must be followed by"]),
+        ("nowhere", ["nowhere: there is no such folder"]),
+        ("deep", ["deep: holds runs, but is none itself", "`windtunnel evaluate deep/bijection`"]),
+        ("deep/bijection/seed-0", ["must be a run folder (it has no recipe.json)"]),
+        ("hmm/recipe.json", ["must be a folder, but is a file"]),
         ("deep/bijection --length 5", ["length = 5", "at most symbols = 4"]),
         ("deep/bijection --length 0", ["length = 0"]),
         ("deep/bijection --episodes 0", ["--episodes = 0"]),
@@ -123,7 +128,61 @@ def test_positions_that_do_not_reach(refusal, tmp_path):
     wt.train(
         tunnel, "transformer", preset="quick", steps=1, out=tmp_path, params=2000, positions="learned", device="cpu"
     )
-    assert "must be at most max_length" in refusal("evaluate", tmp_path, "--length", 6, "--device", "cpu")
+    line = refusal("evaluate", tmp_path, "--length", 6, "--device", "cpu")
+    assert "--length = 6: must be at most 3 for this run" in line and "positions=rope (or alibi, none)" in line
+    words = line.split()
+    assert words[words.index("--max-length") + 1] == str(tunnel.with_length(6).positions)
+
+
+def test_the_advice_about_positions_works(refusal, output, tmp_path):
+    """An mlp with room for length 5: a length in between is scored, one beyond it names the limit."""
+    tunnel = wt.tunnels.HMM(states=2, symbols=2, length=3)
+    options = {"params": 2000, "max_length": tunnel.with_length(5).positions, "device": "cpu"}
+    wt.train(tunnel, "mlp", preset="quick", steps=1, out=tmp_path, **options)
+    told = json.loads(output("evaluate", tmp_path, "--length", 5, "--episodes", 10, "--json"))
+    assert told["beyond"]["readouts"] == [3, 4]
+    line = refusal("evaluate", tmp_path, "--length", 10**9)
+    assert "must be at most 5" in line and "context=position" in line
+
+
+# --- runs that are not all the way
+@pytest.fixture
+def partial(runs, tmp_path) -> Path:
+    """Two seeds, of which the second stands at step 3 of 12."""
+    place = tmp_path / "partial"
+    shutil.copytree(runs / "deep" / "bijection", place)
+    file = place / "seed-1" / "checkpoints.json"
+    listed = json.loads(file.read_text())
+    listed["ladder"] = [rung for rung in listed["ladder"] if rung["step"] <= 3]
+    file.write_text(json.dumps(listed))
+    return place
+
+
+def evaluated(capsys, *words: object) -> tuple[dict, str]:
+    assert main(["evaluate", *map(str, words), "--episodes", "50", "--device", "cpu", "--json"]) == 0
+    said = capsys.readouterr()
+    return json.loads(said.out), said.err
+
+
+def test_an_unfinished_seed_is_scored_as_it_is_and_named(partial, capsys):
+    told, line = evaluated(capsys, partial)
+    assert line == f"windtunnel: {partial}: seed 1 is unfinished (weights of step 3 of 12)\n"
+    assert told["weights_of_step"] == [3, 12] and len(told["score"]["kl_bits"]["per_seed"]) == 2
+
+
+def test_a_seed_without_weights_is_left_out_and_named(partial, capsys):
+    shutil.rmtree(partial / "seed-1")
+    told, line = evaluated(capsys, partial)
+    assert line == f"windtunnel: {partial}: seed 1 is left out (no weights yet)\n"
+    same_score(told["score"], wt.evaluate(wt.load(partial).model(0), wt.load(partial).tunnel, episodes=50, seed=1))
+
+
+def test_a_seed_that_has_not_reached_the_step_is_left_out(partial, capsys):
+    told, line = evaluated(capsys, partial, "--step", 12)
+    assert line == f"windtunnel: {partial}: seed 1 is left out (not at step 12 yet)\n"
+    assert told["weights_of_step"] == [12] and len(told["score"]["kl_bits"]["per_seed"]) == 1
+    told, line = evaluated(capsys, partial, "--step", 3)
+    assert line == "" and len(told["score"]["kl_bits"]["per_seed"]) == 2
 
 
 def test_no_weights_yet(refusal, tmp_path):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 
 import pytest
 
 import windtunnel as wt
+from windtunnel.cli import show
 from windtunnel.cli.main import main
 from windtunnel.mechanism import inspect, load_survey
 
@@ -33,7 +35,7 @@ def inspected(capsys, monkeypatch):
 
 
 def test_tables_and_files(place, inspected):
-    shown, told = inspected(place, "--only", "lens,ablate,dynamics")
+    shown, told = inspected(place, "--only", "lens,ablate,dynamics", "--all")
     assert told == ["1/3  lens, seed 0", "2/3  ablate, seed 0", "3/3  dynamics"]
     survey = load_survey(place)
     measured = list(survey.measurements())
@@ -45,6 +47,27 @@ def test_tables_and_files(place, inspected):
     assert f"{one.p_value:.3f}" in row and "random direction, equal size" in row and "untrained" in row
     assert shown.startswith(f"{place}: transformer, seeds 0\n") and "8 episodes, seed 0, stream test" in shown
     assert f"written: {place / 'survey.json'}" in shown.replace("\n", "")
+
+
+def test_the_summary_shows_the_strongest_of_each_kind(place, inspected):
+    shown, _ = inspected(place, "--only", "ablate,heads,values")
+    found = [one for entry, one in load_survey(place).measurements("ablate") if entry.seed == 0]
+    strongest = min(found, key=lambda one: (one.p_value, -abs(one.effect or 0)))
+    rows = [line.split("  ") for line in shown.splitlines() if line.startswith(" bits lost to ablation ")]
+    (cells,) = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    null = show.number(float(strongest.nulls[strongest.strongest_null].mean()))
+    effect = [] if strongest.effect is None else [f"{strongest.effect:+.1f}"]
+    told = [show.number(strongest.value), null, strongest.strongest_null, *effect, f"{strongest.p_value:.3f}"]
+    assert cells == ["bits lost to ablation", *told, str(len(found)), "ablate"]
+    assert "not corrected for that choice" in shown and "--all" in shown
+
+
+def test_what_has_no_answer_is_told_below_the_summary(runs, tmp_path, inspected):
+    """On a bijection the exact entropy is a function of position: nothing is left to explain."""
+    shutil.copytree(runs / "deep" / "bijection", tmp_path / "bijection")
+    shown, _ = inspected(tmp_path / "bijection", "--only", "values")
+    assert re.search(r"^no answer here: entropy after position \(not identifiable", shown, re.MULTILINE)
+    assert not re.search(r"^ entropy after position", shown, re.MULTILINE) and len(shown.splitlines()) < 20
 
 
 def test_json_equals_the_library_and_replaces_what_was_there(place, inspected):
@@ -85,8 +108,8 @@ def test_bars_for_a_terminal(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("", ["first word must be RUN"]),
-        ("nowhere", ["nowhere: must be a run folder"]),
+        ("", ["inspect must be followed by the folder of a run"]),
+        ("nowhere", ["nowhere: there is no such folder"]),
         ("hmm --only tarot", ["only = 'tarot'", "must name at least one of keys, alignment"]),
         ("hmm --only ,", ["must name at least one of keys"]),
         ("hmm --episodes 1", ["--episodes = 1"]),

@@ -40,14 +40,15 @@ def test_figures_say_what_is_missing(run_folder, tmp_path, capsys):
     assert main(words) == 0
     assert {path.name for path in (tmp_path / "f").iterdir()} == {"entropy-hmm.pdf", "entropy-hmm.png"}
     told = capsys.readouterr().out
-    assert "missing: layer ablations: windtunnel inspect RUN --only ablate" in told and "(2 files)" in told
+    assert "missing: layer ablations" in told and f"windtunnel inspect {run_folder} --only ablate" in told
+    assert "(2 files)" in told
 
 
 def test_refusals(run_folder, refusal, tmp_path):
-    assert "must be a folder that exists" in refusal("report", tmp_path / "no")
+    assert "there is no such folder" in refusal("report", tmp_path / "no")
     assert "must be a results folder" in refusal("report", tmp_path, "--no-zoo")
     assert "must be a file, not a folder" in refusal("report", run_folder, "--out", tmp_path)
     assert "only = 'cat': must be one of" in refusal("figures", run_folder, "--no-zoo", "--only", "cat")
-    assert "the first word must be DIR" in refusal("figures")
+    assert "figures must be followed by a folder with runs or results" in refusal("figures")
     (tmp_path / "file").write_text("")
     assert "must be a folder" in refusal("figures", run_folder, "--out", tmp_path / "file")

@@ -35,8 +35,9 @@ def test_quick_shows_the_scale_and_goes_on(tiny_quick, capsys):
     assert main(["reproduce"]) == 0
     said = capsys.readouterr()
     assert "Demonstration" in said.out and "judges no claim" in said.out
-    assert re.search(r"binding +small-bijection +mlp +\w+ +share", said.out)
-    assert re.search(r"binding +small-bijection +B: familiarity +absent", said.out)
+    assert re.search(r"^binding: small-bijection, where B = familiarity is [\d.]+ bits off", said.out, re.MULTILINE)
+    assert re.search(r"^ mlp +\w+ +-?[\d.e-]+ +-?[\d.e-]+ to [\d.e-]+ +[01] of 1 ", said.out, re.MULTILINE)
+    assert re.search(r"^ B: familiarity +absent +0 +0 to 0 ", said.out, re.MULTILINE)  # not 2e-16
     assert "No full-size study here" in said.out and "No shipped networks" in said.out
     assert "results/scratch/quick" in said.out and (tiny_quick / "results/scratch/quick/claims.json").exists()
     page = tiny_quick / "results/scratch/quick/report.html"
@@ -78,6 +79,18 @@ def test_claims_prints_the_ledger(study, output):
     assert "0.012 bits" in told and "needs the cell hmm-transformer" in told
 
 
+def test_folders_of_another_kind_name_the_command_that_fits(study, runs, refusal, tmp_path):
+    run = runs / "hmm"
+    assert f"holds a run, not a study: `windtunnel evaluate {run}`" in refusal("claims", run)
+    assert f"holds a study, not a run: `windtunnel claims {study}`" in refusal("evaluate", study)
+    assert f"holds a study, not a run: `windtunnel claims {study}`" in refusal("inspect", study)
+    begun = tmp_path / "results" / "begun"
+    begun.mkdir(parents=True)
+    (begun / "study.json").write_text((study / "study.json").read_text())
+    assert f"holds a study further down: `windtunnel claims {begun}`" in refusal("claims", tmp_path)
+    assert f"reproduce --preset micro --out {begun}` goes on" in refusal("claims", begun)
+
+
 def test_claims_json(study, output):
     told = json.loads(output("claims", study, "--json"))
     assert told["study"]["preset"] == "micro" and len(told["claims"]) > 40
@@ -93,7 +106,8 @@ def test_claims_json(study, output):
         ("reproduce --preset paper --device cpu", "must have a GPU"),
         ("reproduce --max-minutes 0", "max_minutes = 0.0: must be above 0"),
         ("reproduce --presset quick", "did you mean --preset"),
-        ("claims", "the first word must be DIR"),
+        ("claims", "claims must be followed by the folder of a study, such as results/scratch/quick"),
+        ("claims {empty}/nowhere", "nowhere: there is no such folder"),
         ("claims {empty}", "it has no study.json"),
         ("claims {old}", "format = 7, made by windtunnel 3: must be format 1"),
         ("claims {study} --only nothing", "--only = 'nothing': must be one of bijection-transformer-reaches"),

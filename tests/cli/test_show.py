@@ -6,8 +6,10 @@ import math
 
 import pytest
 
+import windtunnel as wt
 from windtunnel.cli import show
 from windtunnel.cli.sample import _likeliest
+from windtunnel.fidelity.intervals import resolved
 
 
 def test_bars_known_answers():
@@ -43,6 +45,16 @@ def test_numbers(value, text):
 def test_likeliest():
     assert _likeliest([0.0, 1.0, 0.0], "v") == "v1 1.000"
     assert _likeliest([0.1, 0.5, 0.1, 0.2, 0.1], "s") == "s1 0.500  s3 0.200  s0 0.100  +2 more"
+
+
+def test_what_rounding_leaves_is_zero_everywhere():
+    """One helper decides: tables, and a score that is printed in Python."""
+    tunnel = wt.tunnels.Bijection(symbols=6, length=6)
+    score = wt.evaluate(wt.baselines(tunnel)["set-complement"], tunnel, episodes=50)
+    assert 0 < abs(score.entropy_mae_bits.mean) < 1e-12  # else this tests nothing
+    assert "e-1" not in str(score) and "entropy error      0.00 [0.00, 0.00]" in str(score)
+    assert show.estimate(score.entropy_mae_bits) == "0 ±0"
+    assert resolved(1.1e-12) == 1.1e-12 and resolved(-9e-13) == 0.0 and f"{resolved(-9e-13)}" == "0.0"
 
 
 def test_text_fits_the_width_that_is_set(monkeypatch, capsys):

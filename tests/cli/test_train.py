@@ -161,10 +161,10 @@ def test_a_signal_saves_and_says_how_to_resume(number, code, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("", ["first word must be a tunnel", "bijection, hmm, recall"]),
+        ("", ["train must be followed by a tunnel", "bijection, hmm, recall"]),
         ("cave transformer --out x", ["tunnel = 'cave'", "bijection, hmm, recall, urn"]),
-        ("hmm", ["second word must be a model", "transformer, mamba"]),
-        ("hmm --out x", ["found '--out'", "second word must be a model"]),
+        ("hmm", ["train hmm must be followed by a model", "transformer, mamba"]),
+        ("hmm --out x", ["found '--out'", "train hmm must be followed by a model"]),
         ("hmm perceptron --out x", ["model = 'perceptron'", "transformer, mamba, lstm, mlp, linear-attention"]),
         ("hmm transformer", ["--out is missing", "a path"]),
         ("hmm transformer --out", ["--out has no value"]),
@@ -188,13 +188,16 @@ def test_a_signal_saves_and_says_how_to_resume(number, code, tmp_path):
         ("hmm transformer --out x --tracker paper", ["--tracker = 'paper'", "none, tensorboard, trackio, wandb"]),
         ("hmm transformer --out x --device tpu", ["device = 'tpu'", "cpu"]),
         ("hmm transformer --out x --option rope", ["--option = 'rope'", "NAME=VALUE"]),
-        ("hmm transformer --out x --option size=3", ["transformer option = 'size'", "positions"]),
+        (
+            "hmm transformer --out x --option size=3",
+            ["--option size=3", "option of transformer, 'size'", "positions"],
+        ),
         ("hmm transformer --out x --option positions=odd", ["positions = 'odd'", "learned, rope, alibi, none"]),
         ("hmm transformer --out x --option batch=3", ["--option = 'batch=3'", "--batch"]),
-        ("hmm transformer --out x --option seed=3", ["option = 'seed'", "must be seeds"]),
-        ("hmm transformer --out x --option tunnel=hmm", ["option = 'tunnel'"]),
+        ("hmm transformer --out x --option seed=3", ["unknown option of transformer, 'seed'"]),
+        ("hmm transformer --out x --option tunnel=hmm", ["unknown option of transformer, 'tunnel'"]),
         ("hmm transformer --out x --option ff_width=8 --option ff_width=9", ["ff_width is set already"]),
-        ("hmm mamba --out x --heads 2", ["mamba option = 'heads'"]),
+        ("hmm mamba --out x --heads 2", ["--heads: unknown option of mamba, 'heads'", "state"]),
     ],
 )
 def test_one_line(words, told, refusal, monkeypatch, tmp_path):

@@ -22,14 +22,18 @@ URN_WORLD = World("urn", Urn(symbols=4, length=6))
 BIJECTION_WORLD = World("bijection-replacement", Bijection(symbols=4, length=6, replacement=True))
 NAUGHTY = "<script>alert(1)</script>"
 """The name of one recipe: it must come out as text."""
-SURVEYED: dict[str, Any] = {
-    "geometry": ("alignment", "values", "beliefs", "dynamics"),
-    "mechanism": ("ablate", "heads", "late", "swap", "roles"),
-}
+SURVEYED = ("alignment", "values", "beliefs", "dynamics", "ablate", "heads", "late", "swap", "roles")
 
 
 def cell(
-    world: World, model: str, steps: int, *, seeds: int = 2, name: str = "", shape: dict | None = None, **parts: Any
+    world: World,
+    model: str,
+    steps: int,
+    *,
+    seeds: int = 2,
+    name: str = "",
+    shape: dict[str, Any] | None = None,
+    instruments: tuple[str, ...] = (),
 ) -> Cell:
     """A tiny network of some world."""
     title = f"{world.name}-{model}"
@@ -41,21 +45,21 @@ def cell(
         validate_every=max(1, steps // 6),
         validation_episodes=64,
         checkpoint_every=steps,
-        ladder=5 if "dynamics" in parts.get("geometry", ()) else 0,
+        ladder=5 if "dynamics" in instruments else 0,
         seeds=tuple(range(seeds)),
         name=name or title,
     )
-    return Cell(title, world.name, recipe, surveyed=1, **parts)
+    return Cell(title, world.name, recipe, dict.fromkeys(instruments, 1))
 
 
 def plan(steps: int) -> Plan:
     """Three worlds, five cells."""
     attention = {"depth": 2, "width": 16, "heads": 2, "positions": "none"}
     cells = (
-        cell(HMM_WORLD, "transformer", steps, shape=attention, **SURVEYED),
+        cell(HMM_WORLD, "transformer", steps, shape=attention, instruments=SURVEYED),
         cell(HMM_WORLD, "lstm", steps, name=NAUGHTY),
         cell(URN_WORLD, "transformer", steps, seeds=1, shape=attention),
-        cell(BIJECTION_WORLD, "transformer", steps, shape={**attention, "positions": "learned"}, geometry=("keys",)),
+        cell(BIJECTION_WORLD, "transformer", steps, shape={**attention, "positions": "learned"}, instruments=("keys",)),
         cell(BIJECTION_WORLD, "mlp", steps, seeds=1),
     )
     worlds = (HMM_WORLD, URN_WORLD, BIJECTION_WORLD)

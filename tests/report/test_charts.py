@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import windtunnel as wt
+from windtunnel.report import read
 from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series, tidy, to_plain
 from windtunnel.report.fidelity_charts import capacity, distance, entropy, fidelity_charts, lengths, per_position
 from windtunnel.report.geometry_charts import geometry_charts
 from windtunnel.report.mechanism_charts import ablation_map, mechanism_charts
+from windtunnel.report.page import render
 from windtunnel.report.readings import places, spoken
+from windtunnel.report.shares import primitives, realised
 from windtunnel.report.source import Source
-from windtunnel.report.verdicts import headline, primitives, tally
-from windtunnel.report.words import interval, listed, short
+from windtunnel.report.verdicts import headline, tally
+from windtunnel.report.words import enumerated, interval, listed, share, short
+from windtunnel.study.results import StudyFolder
 from windtunnel.training import load
 
 
@@ -117,21 +125,85 @@ def test_places_leave_out_what_all_share():
     assert spoken({"seed": 0, "method": "zero"}) == "the whole network"
 
 
-def test_verdict_line_and_primitives(source):
+def test_the_headline_says_the_result(source):
     counts = tally(source)
     assert sum(counts.values()) == len(source.ledger) == len(wt.study.CLAIMS)
-    assert headline(source).startswith(f"{len(source.ledger)} published claims: ")
+    judged = [entry | {"outcome": "reproduced" if i < 3 else "not reproduced"} for i, entry in enumerate(source.ledger)]
+    lines = headline(replace(source, ledger=judged))
+    assert lines == [
+        f"{len(judged)} published claims: 3 reproduced and {len(judged) - 3} not reproduced.",
+        realised(source),
+    ]
+    nothing = [entry | {"outcome": "not tested at this scale"} for entry in source.ledger]
+    lines = headline(replace(source, ledger=nothing))
+    assert lines[0] == realised(source) and "none of the" in lines[1]
+    assert headline(Source(source.path)) == ["No network and no verdict yet."]
+
+
+def test_the_headline_names_who_realises_what(source):
+    cells = {name: deepcopy(cell) for name, cell in source.cells.items()}
+    for cell in cells.values():
+        if cell.get("primitive"):
+            cell["primitive"]["state"] = "realised" if cell["model"] == "transformer" else "partial"
+    line = realised(replace(source, cells=cells))
+    assert line == "Transformer realises accumulation and binding; MLP realises no primitive."
+
+
+def test_a_demonstration_shows_the_verdicts_of_the_committed_study(scratch, tmp_path, monkeypatch):
+    path = scratch / "claims.json"
+    record = json.loads(path.read_text())
+    for entry in record["claims"]:
+        entry["outcome"] = "reproduced"
+    full = StudyFolder(tmp_path / "home" / "results" / "paper")
+    full.begin("paper")
+    (full.path / "claims.json").write_text(json.dumps(record))
+    for entry in record["claims"]:
+        entry["outcome"] = "not tested at this scale"
+    path.write_text(json.dumps(record))
+    monkeypatch.chdir(tmp_path / "home")
+    found = read(scratch, with_zoo=False)
+    assert found.judge == full.path and {entry["outcome"] for entry in found.ledger} == {"reproduced"}
+    first, second = headline(found)
+    assert first == realised(found) and "says the full-size study in" in second
+    text = render(found)
+    assert text.index('id="primitives"') < text.index('id="ledger"') and "judges nothing" in text
+    assert read(full.path, with_zoo=False).judge is None
+
+
+def test_primitives(source):
     table = primitives(source)
-    assert ("binding", "bijection-replacement") in table.columns
-    kinds = [network for _, network, _ in table.rows]
-    assert kinds == sorted(kinds, reverse=True) and True in kinds and False in kinds
-    lookup = next(row for row in table.rows if row[0].startswith("lookup"))
-    share = lookup[2][table.columns.index(("binding", "bijection-replacement"))]
-    assert share.state == "realised" and share.level == 5
+    column = next(c for c in table.columns if c.primitive == "binding")
+    assert column.world == "bijection-replacement" and float(column.worth) > 0.3
+    yardsticks = dict(column.scale)
+    lookup = next(one for name, one in yardsticks.items() if name.startswith("lookup"))
+    assert (lookup.state, lookup.mean, lookup.level) == ("realised", "1.000", 5)
+    assert yardsticks["B: familiarity"].mean == "0.000"
+    names = [row.name for row in table.rows]
+    assert names[0] == "transformer" and all(len(row.shares) == len(table.columns) for row in table.rows)
+    record = source.cells["bijection-replacement-mlp"]["primitive"]
+    drawn = next(row for row in table.rows if row.name == "mlp").shares[table.columns.index(column)]
+    assert drawn.mean == share(record["share"]["mean"]) and drawn.left == f"{short(record['kl_bits'], 2)} bits"
+
+
+def test_worlds_and_networks_have_one_order(source):
+    assert list(source.worlds(source.exhibits)) == ["hmm", "bijection-replacement", "urn"]
+    assert source.ordered(source.networks)[:2] == ["hmm-transformer", "hmm-lstm"]
+    views = [list(chart.views) for chart in fidelity_charts(source) if len(chart.views) == 3]
+    assert views and all(view == ["hmm", "bijection-replacement", "urn"] for view in views)
+
+
+def test_a_predictor_that_is_infinitely_wrong_is_named_so(source):
+    cells = {name: deepcopy(cell) for name, cell in source.cells.items()}
+    cells["hmm-references"]["conditions"]["home"]["baselines"]["window-1"]["kl_bits"] = "inf"
+    panel = distance(replace(source, cells=cells)).views["hmm"][0]
+    drawn = next(s for s in panel.series if s.name == "window-1")
+    assert drawn.y == ["window-1: ∞"] and to_plain(drawn)["x"] == [None]
 
 
 def test_words():
-    assert [short(v) for v in (0.41371, 7.5e-05, None, "inf", 2)] == ["0.414", "7.5e-05", "–", "∞", "2"]
+    shown = [short(v) for v in (0.41371, 7.5e-05, -2.5e-7, None, "inf", 2)]
+    assert shown == ["0.414", "7.5 × 10⁻⁵", "−2.5 × 10⁻⁷", "–", "∞", "2"]
+    assert [share(v) for v in (-2.2e-16, 0.99997, -0.4314, None)] == ["0.000", "1.000", "−0.431", "–"]
     assert interval({"mean": 1.0, "low": 0.5, "high": 2.0, "over": "seeds"}) == "1 [0.5, 2]"
     assert interval({"mean": 3.0, "low": 3.0, "high": 3.0, "over": "exact"}) == "3" and interval(None) == ""
-    assert listed("abcd", 2) == "a; b; and 2 more"
+    assert listed("abcd", 2) == "a; b; and 2 more" and enumerated("abc") == "a, b and c"

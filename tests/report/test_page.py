@@ -7,15 +7,18 @@ import hashlib
 import html
 import json
 import re
+import shlex
 import shutil
 
 import pytest
 
 from tests.report.demo import NAUGHTY
+from windtunnel.cli.main import main
 from windtunnel.errors import InputError
 from windtunnel.report import read
 from windtunnel.report.episodes import inflate
 from windtunnel.report.page import EPISODE_BYTES, embedded, episodes, render
+from windtunnel.report.sections import sections
 from windtunnel.study import zoo
 from windtunnel.study.results import StudyFolder
 from windtunnel.training import load
@@ -29,8 +32,9 @@ def without_plotly(text: str) -> str:
 def test_the_policy_allows_exactly_the_scripts_of_the_page(demo):
     text = (demo / "report.html").read_text()
     policy = html.unescape(re.search(r'Security-Policy" content="([^"]*)"', text).group(1))
-    scripts = re.findall(r"<script(?: type=.text/plain. id=.plotly.)?>(.*?)</script>", text, re.S)
-    assert len(scripts) == 2
+    (own,) = re.findall(r"<script>(.*?)</script>", text, re.S)
+    (packed,) = re.findall(r'<script type="text/plain" id="plotly">(.*?)</script>', text, re.S)
+    scripts = [own, inflate(packed)]
     hashes = {base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts}
     assert set(re.findall(r"'sha256-([^']*)'", policy)) == hashes
     assert policy.startswith("default-src 'none';") and "http" not in policy and "unsafe-eval" not in policy
@@ -75,9 +79,30 @@ def test_a_folder_with_nothing_but_a_head_names_every_missing_part(tmp_path):
     for section in ("verdict", "fidelity", "episode", "geometry", "mechanism", "made"):
         assert f'<section id="{section}"' in text
     assert text.count("Not here yet") == 5
-    for command in ("windtunnel reproduce --preset paper", "--only ablate", "--only keys", "--runs RUN"):
+    for command in ("windtunnel reproduce --preset paper", "--only keys,values", "--only ablate,heads", "--runs RUN"):
         assert command in text
     assert "No network and no verdict yet." in text
+
+
+def test_the_command_beside_a_missing_part_makes_it(scratch):
+    """Typed as it stands on the page."""
+    before = {lack.command for part in sections(read(scratch, with_zoo=False)) for lack in part.lacks}
+    (command,) = (command for command in before if "--only clusters" in command)
+    first, second = (shlex.split(one) for one in command.split(" && "))
+    assert first[:2] == ["windtunnel", "inspect"] and second == ["windtunnel", "report", str(scratch)]
+    assert main([*first[1:], "--episodes", "8", "--untrained", "1"]) == 0
+    assert main([*second[1:], "--no-zoo"]) == 0
+    assert 'id="chart-clusters"' in (scratch / "report.html").read_text()
+    after = {lack.command for part in sections(read(scratch, with_zoo=False)) for lack in part.lacks}
+    assert not any("--only clusters" in command for command in after)
+
+
+def test_networks_that_a_study_has_not_come_to_are_named(tmp_path):
+    StudyFolder(tmp_path / "begun").begin("quick")
+    text = html.unescape(without_plotly(render(read(tmp_path / "begun", with_zoo=False))))
+    assert "15 of 15 networks of this study (small-urn-transformer" in text
+    assert f"windtunnel reproduce --preset quick --out {tmp_path / 'begun'}" in text
+    assert "windtunnel reproduce --preset paper</pre>" in text  # the full-size one goes into a folder of its own
 
 
 def test_half_a_study(scratch):
@@ -92,7 +117,7 @@ def test_half_a_study(scratch):
     path.write_text(json.dumps(cell))
     text = without_plotly(render(read(scratch, with_zoo=False)))
     assert 'id="chart-distance"' in text and 'id="chart-ablation"' not in text and 'id="ledger"' not in text
-    assert "entropy curves, which need the networks" in text
+    assert "entropy curves, KL per step" not in text and "entropy curves, calibration and training histories" in text
 
 
 def test_a_run_folder_without_a_study(scratch):
@@ -121,7 +146,7 @@ def test_networks_of_the_zoo_are_looked_into(demo, tmp_path, monkeypatch):
     found = read(tmp_path / "bare")
     assert list(found.exhibits) == ["shipped"] and found.exhibits["shipped"]["history"] is None
     text = without_plotly(render(found))
-    assert 'id="chart-entropy"' in text and "training histories, which need the run folders" in text
+    assert 'id="chart-entropy"' in text and "training histories" in text
 
 
 def test_a_shipped_network_does_not_replace_the_exhibit_of_its_run(scratch, tmp_path, monkeypatch):

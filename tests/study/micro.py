@@ -27,7 +27,7 @@ def recipe(world: World, variant: str, **options: Any) -> Recipe:
 
 def micro(*, surveys: bool = False) -> Plan:
     """Two seeds with a sweep, a network with instruments (if asked for), and one more."""
-    geometry, mechanism = (("values", "dynamics"), ("late",)) if surveys else ((), ())
+    read, beside = ({"values": 1, "dynamics": 1, "late": 1}, {"lens": 1}) if surveys else ({}, {})
     learned = {"positions": "learned", "depth": 1, "width": 8}
     cells = (
         Cell(
@@ -41,9 +41,8 @@ def micro(*, surveys: bool = False) -> Plan:
             "small-hmm-transformer",
             "small-hmm",
             recipe(HMM_WORLD, "transformer", model_options=learned, ladder=3),
-            geometry,
-            mechanism,
-            surveyed=1,
+            read,
+            beside,
         ),
         Cell("small-bijection-mlp", "small-bijection", recipe(BIJECTION, "mlp-full")),
     )

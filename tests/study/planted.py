@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from windtunnel.fidelity.intervals import t_interval
+from windtunnel.study.claims import CLAIMS
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.primitives import Share
 from windtunnel.study.quantity import Quantity
+from windtunnel.study.results import StudyFolder
 from windtunnel.study.worlds import WORLDS
 from windtunnel.training import recipe_for
 from windtunnel.tunnels import HMM, Bijection
@@ -49,6 +52,10 @@ class Planted:
         worlds = [world.name for world in WORLDS if name.startswith(world.name)]
         empty = {
             "name": name,
+            "kind": "networks",
+            "planned": {"survey": {"episodes": 128}},
+            "surveyed": {},
+            "environment": {"device": "a made-up card", "python": "3", "commit": "abc", "versions": {"torch": "2"}},
             "world": max(worlds, key=len, default=name.partition("-")[0]),
             "model": "transformer",
             "seeds": [0, 1, 2, 3, 4],
@@ -56,7 +63,7 @@ class Planted:
             "parameters": 2_670_000,
             "sequences": 3_000_000,
             "recipe": recipe_for(tunnel, "transformer").to_dict(),
-            "seconds": {},
+            "seconds": {"train": 50.0, "setup": 10.0, "survey": 20.0, "total": 80.0, "gpu": 80.0},
             "conditions": {},
             "primitive": None,
             "survey": [],
@@ -128,3 +135,13 @@ class Planted:
 
     def evidence(self) -> Evidence:
         return Evidence(self.cells)
+
+    def write(self, path: Path) -> StudyFolder:
+        """As the results folder of a study."""
+        study = StudyFolder(path)
+        study.begin("paper")
+        study.add_environment({"device": "a made-up card"})
+        for name, cell in self.cells.items():
+            study.write_cell(name, cell)
+        study.sum_up(CLAIMS)
+        return study

@@ -10,8 +10,9 @@ from windtunnel.study.primitives import PRIMITIVES
 
 PRIORS = ("home", "released")
 STACKED = ("hmm-lstm-stacked", "hmm-lstm-stacked-swept")
+METHODS = ("zero", "mean", "resample")
 OFF = "bits lost with late attention off"
-LAST = {"nulls": {"untrained": [0.0, 0.0], "random vectors": [0.1, 0.1], "exact belief": [2.0, 2.0]}}
+RANDOM = {"nulls": {"untrained": [0.1, 0.1], "random vectors": [0.1, 0.1]}}
 
 
 def reaches(cell: str, line: float, *conditions: str) -> Callable[[Planted, str], None]:
@@ -108,18 +109,27 @@ def keys(p: Planted, how: str) -> None:
     for group in ("keys", "values"):
         for kind in ("raw", "centred"):
             seeds = linear(0.1, "below", how, far=0.05)
-            p.reading("bijection-transformer", f"key cosine, {kind}", seeds, **LAST, hypotheses=group, path="formed")
+            p.reading("bijection-transformer", f"key cosine, {kind}", seeds, **RANDOM, hypotheses=group, path="formed")
 
 
 def sharpening(p: Planted, how: str) -> None:
     name = "attention entropy, fall from first to last layer"
     seeds = around(-0.5) if how == "no" else linear(0.85, "above", how, far=0.1)
-    p.reading("bijection-transformer", name, seeds, **LAST)
+    p.reading("bijection-transformer", name, seeds)
+
+
+def target(p: Planted, how: str) -> None:
+    name, nulls = "attention on matching value, slope with depth", {"untrained": [-0.3], "shuffled episodes": [-0.3]}
+    p.reading("bijection-replacement-transformer", name, linear(0.0, "above", how), nulls=nulls)
 
 
 def manifold(p: Planted, how: str) -> None:
     p.reading("bijection-transformer", "PC1 share", linear(0.84, "above", how, far=0.05), stream="values")
-    p.reading("bijection-replacement-transformer", "entropy after position, PC1", around(0.5), stream="values")
+
+
+def order(p: Planted, how: str) -> None:
+    for name in ("entropy, position ignored, PC1", "entropy after position, PC1"):
+        p.reading("bijection-replacement-transformer", name, linear(0.5, "above", how), stream="values")
 
 
 def dissociation(p: Planted, how: str) -> None:
@@ -129,8 +139,15 @@ def dissociation(p: Planted, how: str) -> None:
 
 def clusters(p: Planted, how: str) -> None:
     seeds = {"yes": [5.0] * 5, "no": [3.0] * 5}.get(how, [5.0, 5.0, 6.0, 5.0, 4.0])
-    p.reading("hmm-mamba", "clusters by silhouette", seeds, **LAST)
+    p.reading("hmm-mamba", "clusters by silhouette", seeds)
+    p.reading("hmm-mamba", "silhouette at 5 clusters", around(0.6), nulls={"exact belief": [0.5], "untrained": [0.1]})
     p.reading("hmm-mamba", "adjusted Rand with the likeliest state", around(0.8))
+
+
+def readable(p: Planted, how: str) -> None:
+    p.reading("hmm-transformer", "belief decoded, R²", linear(0.5, "above", how), stream="residual")
+    nulls = {"untrained": [0.02, 0.03], "shuffled episodes": [0.0, 0.0]}
+    p.reading("hmm-transformer", "belief beyond windows 1 and 2, R²", around(0.5), nulls=nulls)
 
 
 def residual(name: str, side: str, line: float, null: float, *cells: str) -> Callable[[Planted, str], None]:
@@ -147,7 +164,7 @@ LSTMS = ("hmm-lstm", "hmm-lstm-stacked")
 
 def layers(p: Planted, how: str) -> None:
     p.score("bijection-transformer", "kl_bits", [0.01, 0.0101, 0.0099, 0.01, 0.0102])
-    for method in ("zero", "resample"):
+    for method in METHODS:
         for layer in range(3):
             lost = [0.01 * (times - 1) for times in values(10.0, "above", how)]
             p.reading(
@@ -156,9 +173,10 @@ def layers(p: Planted, how: str) -> None:
 
 
 def head(p: Planted, how: str) -> None:
-    seeds = linear(0.5, "above", how)
-    p.reading("bijection-transformer", "share of the largest head", seeds, method="zero", layer=0)
-    p.reading("bijection-transformer", "effective number of heads", around(1.5), method="zero", layer=0)
+    for method in METHODS:
+        seeds = linear(0.5, "above", how)
+        p.reading("bijection-transformer", "share of the largest head", seeds, method=method, layer=0)
+        p.reading("bijection-transformer", "effective number of heads", around(1.5), method=method, layer=0)
 
 
 def roles(p: Planted, how: str) -> None:
@@ -232,7 +250,10 @@ PLANTS: dict[str, Callable[[Planted, str], None]] = {
     "no-memorising": memorised,
     "orthogonal-keys": keys,
     "sharpening": sharpening,
+    "sharpening-target": target,
     "value-manifold": manifold,
+    "value-order": order,
+    "belief-readable": readable,
     "frame-precision": dissociation,
     "mamba-five-clusters": clusters,
     "lstm-collapse": residual("PC1 share", "above", 0.9, 0.1, *LSTMS),

@@ -16,16 +16,18 @@ from tests.study.plants import (
     clusters,
     fails,
     head,
+    keys,
     layers,
     length,
-    manifold,
     memorised,
+    order,
     primitive,
     reaches,
+    readable,
 )
 from windtunnel.errors import InputError
 from windtunnel.study.claim import judge
-from windtunnel.study.claims import CLAIMS, claim
+from windtunnel.study.claims import CLAIMS, GEOMETRIC, claim
 from windtunnel.study.claims.primitives import WORLDS
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.paper_plan import paper
@@ -130,10 +132,66 @@ def test_only_for_the_stacked_lstm():
 
 def test_only_without_the_position_control():
     p = Planted()
-    manifold(p, "yes")
-    p.cells["bijection-replacement-transformer"]["survey"] = []
-    p.reading("bijection-replacement-transformer", "entropy after position, PC1", around(0.02), stream="values")
-    assert claim("value-manifold").judge(p.evidence()).words == "reproduced only without the position control"
+    order(p, "yes")
+    for reading in p.cells["bijection-replacement-transformer"]["survey"]:
+        if "after position" in reading["name"]:
+            reading["value"] *= 0.1
+    assert claim("value-order").judge(p.evidence()).words == "reproduced only without the position control"
+
+
+def test_where_position_fixes_the_entropy_the_order_is_not_identifiable():
+    p = Planted()
+    order(p, "yes")
+    p.cells["bijection-transformer"] = p.cell("bijection-replacement-transformer") | {"world": "bijection"}
+    p.baseline("bijection", "uniform", "kl_bits", 2.0)
+    for reading in p.cells["bijection-transformer"]["survey"]:
+        if "after position" in reading["name"]:
+            reading |= {"value": None, "note": "not identifiable: position alone fixes the entropy here"}
+    found = claim("value-order").judge_elsewhere(p.evidence())["bijection-transformer"]
+    assert found.outcome == UNTESTED and "not identifiable" in found.reasons[0]
+
+
+def test_only_for_raw_keys():
+    """A shared offset moves raw cosines and no attention: centred keys decide."""
+    p = Planted()
+    keys(p, "yes")
+    for reading in p.cells["bijection-transformer"]["survey"]:
+        if "centred" in reading["name"]:
+            reading["value"] += 0.1
+    found = claim("orthogonal-keys").judge(p.evidence())
+    assert "for raw keys: centred" in found.words and "as in untrained networks" in found.words
+
+
+def test_a_belief_that_two_observations_tell_as_well():
+    p = Planted()
+    readable(p, "yes")
+    for reading in p.cells["hmm-transformer"]["survey"]:
+        if "beyond windows" in reading["name"]:
+            reading["value"] *= 0.15
+    assert (
+        claim("belief-readable").judge(p.evidence()).words == "reproduced only as what the last two observations tell"
+    )
+
+
+# --- the same question elsewhere
+def test_other_networks_are_asked_beside_the_verdict_and_never_change_it():
+    p = Planted()
+    keys(p, "yes")
+    alone = claim("orthogonal-keys").judge(p.evidence())
+    other = p.cell("bijection-replacement-transformer")
+    assert claim("orthogonal-keys").judge_elsewhere(p.evidence())[other["name"]].outcome == UNTESTED
+    p.learned(other["name"])
+    other["survey"] = [r | {"value": r["value"] + 0.2} for r in p.cells["bijection-transformer"]["survey"]]
+    assert claim("orthogonal-keys").judge_elsewhere(p.evidence())[other["name"]].outcome == NOT
+    assert claim("orthogonal-keys").judge(p.evidence()) == alone and alone.outcome == REPRODUCED
+
+
+def test_every_geometric_claim_can_be_asked_of_the_networks_it_lists():
+    cells = {cell.name for cell in paper().cells}
+    for one in GEOMETRIC:
+        assert set(one.elsewhere) <= cells and not set(one.elsewhere) & {one.cells[0]}, one.id
+    asked = {name for one in GEOMETRIC for name in one.elsewhere}
+    assert asked >= {"bijection-replacement-transformer", "hmm-transformer", "hmm-mamba", "hmm-lstm"}
 
 
 def test_only_as_an_average_that_includes_trained_positions():
@@ -150,7 +208,7 @@ def test_clusters_that_exact_beliefs_form_as_well():
     p = Planted()
     clusters(p, "yes")
     for reading in p.cells["hmm-mamba"]["survey"]:
-        reading["nulls"]["exact belief"] = [5.0, 5.0]
+        reading["nulls"]["exact belief"] = [0.7, 0.7]
     assert "property of the exact belief" in claim("mamba-five-clusters").judge(p.evidence()).words
 
 

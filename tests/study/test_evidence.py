@@ -9,7 +9,7 @@ from scipy import stats
 from tests.study.planted import Planted
 from tests.study.test_claims import PLANTS
 from windtunnel.geometry.ladder_survey import _dissociation
-from windtunnel.study import measure
+from windtunnel.study import surveying
 from windtunnel.study.claim import judge
 from windtunnel.study.claims import CLAIMS, claim
 from windtunnel.study.evidence import Evidence, accuracy_noise
@@ -23,7 +23,7 @@ def dissociation(later: list[float]) -> list[dict]:
     """As the instrument writes it: one record for all seeds; values settle 10^later times as late as attention."""
     attention = np.full((len(later), 4), 100.0)
     values = 100.0 * 10.0 ** np.array(later)[:, None] * np.array([1.0, 1.01, 0.99, 1.0])
-    return measure._told([_dissociation(attention, values)])
+    return surveying.told([_dissociation(attention, values)])
 
 
 def test_a_reading_over_seeds_is_tested_over_seeds():

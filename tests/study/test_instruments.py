@@ -9,7 +9,7 @@ import pytest
 from tests.study.micro import recipe
 from windtunnel.study import reproduce
 from windtunnel.study.claims import claim, nulls
-from windtunnel.study.paper_plan import GEOMETRY, MECHANISM
+from windtunnel.study.paper_plan import READ
 from windtunnel.study.plan import HOME, Cell, Plan, World
 from windtunnel.study.verdict import UNTESTED
 from windtunnel.tunnels import HMM, Bijection
@@ -27,7 +27,7 @@ VARIANTS = {
     "hmm-lstm": ("hmm", "lstm-residual"),
     "hmm-lstm-stacked": ("hmm", "lstm-stacked"),
 }
-READ = (
+CLAIMS = (
     "late-attention",
     "late-off-20",
     "late-off-50",
@@ -36,7 +36,10 @@ READ = (
     "lstm-entropy",
     "orthogonal-keys",
     "sharpening",
+    "sharpening-target",
     "value-manifold",
+    "value-order",
+    "belief-readable",
     "frame-precision",
     "mamba-five-clusters",
     "lstm-collapse",
@@ -54,7 +57,7 @@ def evidence(tmp_path_factory):
         made = recipe(WORLDS[world], variant, seeds=(0, 1), steps=6, ladder=3, checkpoint_every=6, batch=4)
         if world == "hmm" and variant == "transformer":
             made = made.with_options(model_options={"depth": 2, "width": 16, "heads": 2, "positions": "none"})
-        cells.append(Cell(name, world, made, GEOMETRY[name], MECHANISM.get(name, ()), surveyed=2))
+        cells.append(Cell(name, world, made, dict.fromkeys(READ[name], 2)))
     plan = Plan("tiny", tuple(WORLDS.values()), tuple(cells), episodes=64, survey_episodes=10, untrained=2, gpu=False)
     return reproduce(out=tmp_path_factory.mktemp("study"), plan=plan, device="cpu").evidence()
 
@@ -62,5 +65,5 @@ def evidence(tmp_path_factory):
 def test_claims_find_their_readings(evidence, monkeypatch):
     """All in one test: the study behind it is made once, however many workers share the tests."""
     monkeypatch.setattr(nulls, "LEARNED", math.inf)  # six steps teach nothing
-    found = {name: claim(name).judge(evidence) for name in READ}
+    found = {name: claim(name).judge(evidence) for name in CLAIMS}
     assert {name: verdict.reasons for name, verdict in found.items() if verdict.outcome == UNTESTED} == {}

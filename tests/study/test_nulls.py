@@ -9,9 +9,13 @@ from tests.study.planted import Planted, around
 from tests.study.test_claims import PLANTS
 from windtunnel.study.claims import claim
 from windtunnel.study.claims.robustness import gap_over_spread
+from windtunnel.study.evidence import less_null
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 
-STANDS_OUT = ("value-manifold", "lstm-collapse", "every-layer", "one-frame-head", "late-attention", "mamba-entropy")
+STANDS_OUT = (
+    *("sharpening-target", "value-manifold", "value-order", "belief-readable", "mamba-entropy", "lstm-collapse"),
+    *("every-layer", "one-frame-head", "late-attention"),
+)
 
 
 def planted(name: str) -> Planted:
@@ -44,7 +48,9 @@ def test_twins_that_straddle_leave_it_open(name):
     assert claim(name).judge(p.evidence()).outcome == INCONCLUSIVE
 
 
-@pytest.mark.parametrize("name", [*STANDS_OUT, "sharpening", "orthogonal-keys", "frame-precision", "roles"])
+@pytest.mark.parametrize(
+    "name", [*STANDS_OUT, "sharpening", "orthogonal-keys", "frame-precision", "mamba-five-clusters", "roles"]
+)
 def test_a_network_that_has_not_learned_has_nothing_to_show(name):
     p = planted(name)
     for cell in p.cells.values():
@@ -77,6 +83,24 @@ def test_roles_are_read_in_single_layers_and_beyond_the_strongest_null():
     for reading in p.cells["hmm-transformer"]["survey"]:
         reading["nulls"] = {}
     assert "no null to stand out from" in claim("roles").judge(p.evidence()).reasons[0]
+
+
+def test_a_null_of_few_draws_is_not_a_number_without_doubt():
+    """Equal twins for all seeds: what they scatter does not average out over seeds."""
+    p = planted("value-manifold")
+    for reading in p.cells["bijection-transformer"]["survey"]:
+        reading["nulls"] = {"untrained": [0.80, 0.82, 0.84, 0.86, 0.88]}
+    assert claim("value-manifold").judge(p.evidence()).outcome == REPRODUCED
+    for reading in p.cells["bijection-transformer"]["survey"]:
+        reading["nulls"] = {"untrained": [0.64, 0.74, 0.84, 0.94, 1.0]}  # the same mean
+    assert claim("value-manifold").judge(p.evidence()).outcome == INCONCLUSIVE
+    readings = p.cells["bijection-transformer"]["survey"]
+    for reading in readings:
+        reading["nulls"]["exact belief"] = reading["nulls"]["untrained"]
+    drawn, replicated = (less_null(readings, null).noise for null in ("untrained", "exact belief"))
+    assert replicated == pytest.approx(drawn * 5**0.5)  # replicates of one number are no more certain than each
+    single = less_null(readings[:1], "untrained")
+    assert single.high - single.low > readings[0]["high"] - readings[0]["low"]
 
 
 def test_clusters_that_are_not_the_states():

@@ -44,6 +44,12 @@ def test_what_cannot_be_told_straddles():
     assert Quantity.of_seeds([1.0, math.inf]).p_against(0.5) == 1.0
 
 
+def test_a_single_seed_tells_nothing_about_others():
+    alone = Quantity.of_seeds([1.0], "log")
+    assert alone.side(0.001) == alone.side(1000.0) == "straddles" and alone.p_against(0.001) == 1.0
+    assert Quantity.of_record(alone.to_dict()) == alone and alone.brief() == "1 [-inf, inf]"
+
+
 def test_exact_numbers_have_no_doubt_but_on_the_line():
     assert Quantity.exact(3).side(2) == "above" and Quantity.exact(3).p_against(2) == 0.0
     assert Quantity.exact(2).side(2) == "straddles" and Quantity.exact(2).p_against(2) == 1.0

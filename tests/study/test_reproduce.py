@@ -14,6 +14,8 @@ from windtunnel.errors import InputError
 from windtunnel.study import StudyFolder, making, reproduce
 from windtunnel.training import Diverged, files
 
+PLAN = micro(surveys=True)
+
 
 class Killed(BaseException):
     """What a kill looks like from inside: nothing after it runs."""
@@ -22,13 +24,14 @@ class Killed(BaseException):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> StudyFolder:
     """A study that nobody interrupted."""
-    return reproduce(out=tmp_path_factory.mktemp("whole") / "study", plan=micro(), device="cpu")
+    return reproduce(out=tmp_path_factory.mktemp("whole") / "study", plan=PLAN, device="cpu")
 
 
 def lasting(study: StudyFolder) -> dict:
     """What must not depend on interruptions: everything but clocks and machines."""
     return {
-        name: {key: value for key, value in cell.items() if key not in ("seconds", "environment")}
+        name: {key: value for key, value in cell.items() if key not in ("seconds", "environment", "surveyed")}
+        | {"surveyed": list(cell.get("surveyed", ()))}
         for name, cell in study.cells().items()
     }
 
@@ -78,7 +81,7 @@ def test_the_ledger_has_every_claim(whole):
 def test_a_finished_study_is_left_alone(whole):
     before = {path: path.stat().st_mtime_ns for path in whole.path.rglob("cells/*.json")}
     told: list[str] = []
-    reproduce(out=whole.path, plan=micro(), device="cpu", say=told.append)
+    reproduce(out=whole.path, plan=PLAN, device="cpu", say=told.append)
     assert {path: path.stat().st_mtime_ns for path in whole.path.rglob("cells/*.json")} == before
     assert told == ["3 of 3 cells are done and kept"]
 
@@ -99,20 +102,20 @@ def test_a_kill_at_any_write_loses_nothing(share, whole, tmp_path, monkeypatch):
     monkeypatch.setattr("windtunnel.study.results.write_bytes", counting)
     limit = round(share * WRITES)
     with pytest.raises(Killed):
-        reproduce(out=tmp_path / "study", plan=micro(), device="cpu")
+        reproduce(out=tmp_path / "study", plan=PLAN, device="cpu")
     limit = 10**9
-    study = reproduce(out=tmp_path / "study", plan=micro(), device="cpu")
+    study = reproduce(out=tmp_path / "study", plan=PLAN, device="cpu")
     assert lasting(study) == lasting(whole)
 
 
-WRITES = 95
+WRITES = 94
 """About as many as one study makes; a kill beyond the last would not be one, and the test would say so."""
 
 
 def test_pieces_of_time_add_up(whole, tmp_path):
     told: list[str] = []
     for _ in range(200):
-        study = reproduce(out=tmp_path / "study", plan=micro(), device="cpu", max_minutes=0.01, say=told.append)
+        study = reproduce(out=tmp_path / "study", plan=PLAN, device="cpu", max_minutes=0.01, say=told.append)
         if len(study.head()["finished"]) == 3:
             break
     assert any("goes on from here" in line for line in told)
@@ -121,19 +124,24 @@ def test_pieces_of_time_add_up(whole, tmp_path):
 
 def test_a_plan_may_limit_itself(tmp_path):
     told: list[str] = []
-    study = reproduce(out=tmp_path, plan=replace(micro(), minutes=1e-9), device="cpu", say=told.append)
+    study = reproduce(out=tmp_path, plan=replace(PLAN, minutes=1e-9), device="cpu", say=told.append)
     assert study.head()["finished"] == [] and "goes on from here" in told[-1]
-    study = reproduce(out=tmp_path, plan=replace(micro(), minutes=1e-9), device="cpu", max_minutes=60)
+    study = reproduce(out=tmp_path, plan=replace(PLAN, minutes=1e-9), device="cpu", max_minutes=60)
     assert len(study.head()["finished"]) == 3
 
 
-def test_instruments_are_applied_and_kept(tmp_path):
-    study = reproduce(out=tmp_path, plan=micro(surveys=True), device="cpu")
-    survey = study.cell("small-hmm-transformer")["survey"]
+def test_instruments_are_applied_and_kept(whole):
+    cell = whole.cell("small-hmm-transformer")
+    survey = cell["survey"]
     names = {reading["name"] for reading in survey}
     assert "PC1 share" in names and any("settled" in name for name in names)
     assert any("late attention off" in name for name in names)
     assert all("nulls" in reading or "missing" in reading for reading in survey)
+    assert list(cell["surveyed"]) == ["values, seed 0", "late, seed 0", "dynamics", "lens, seed 0"]
+    assert cell["seconds"]["survey"] == pytest.approx(sum(cell["surveyed"].values()))
+    assert all(len(sample) <= 9 for reading in survey for sample in reading.get("nulls", {}).values())
+    text = (whole.path / "cells" / "small-hmm-transformer.json").read_text()
+    assert text.count("\n") >= len(survey) and json.loads(text) == cell  # a line for each reading
 
 
 def test_a_diverged_seed_counts(tmp_path, monkeypatch):
@@ -145,7 +153,7 @@ def test_a_diverged_seed_counts(tmp_path, monkeypatch):
         return real(recipe=recipe, seeds=seeds, **options)
 
     monkeypatch.setattr(making, "train", sometimes)
-    study = reproduce(out=tmp_path, plan=micro(), device="cpu")
+    study = reproduce(out=tmp_path, plan=PLAN, device="cpu")
     cell = study.cell("small-urn-lstm")
     assert cell["seeds"] == [0, 1] and cell["diverged"] == [1] and cell["primitive"]["diverged"] == 1
     uniform = study.evidence().baseline("small-urn", "uniform", "kl_bits")
@@ -156,15 +164,15 @@ def test_a_diverged_seed_counts(tmp_path, monkeypatch):
 # --- what is refused
 def test_another_version_is_refused(whole, tmp_path):
     (tmp_path / "study.json").write_text(json.dumps({"format": 99, "windtunnel": "7.0", "preset": "micro"}))
-    for call in (lambda: reproduce(out=tmp_path, plan=micro(), device="cpu"), StudyFolder(tmp_path).cells):
+    for call in (lambda: reproduce(out=tmp_path, plan=PLAN, device="cpu"), StudyFolder(tmp_path).cells):
         with pytest.raises(InputError, match=r"format = 99, made by windtunnel 7\.0: must be format 1"):
             call()
 
 
 def test_another_preset_or_recipe_is_refused(whole):
     with pytest.raises(InputError, match="holds a study of preset 'micro': must be 'other'"):
-        reproduce(out=whole.path, plan=replace(micro(), preset="other"), device="cpu")
-    plan = micro()
+        reproduce(out=whole.path, plan=replace(PLAN, preset="other"), device="cpu")
+    plan = PLAN
     changed = replace(plan.cells[2], recipe=plan.cells[2].recipe.with_options(steps=13))
     with pytest.raises(InputError, match=r"small-bijection-mlp\.json: was made with another recipe"):
         reproduce(out=whole.path, plan=replace(plan, cells=(*plan.cells[:2], changed)), device="cpu")
@@ -181,7 +189,7 @@ def test_a_gpu_study_without_a_gpu_says_how_long_and_offers_quick(tmp_path):
 def test_too_little_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("windtunnel.study.estimate.shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
     with pytest.raises(InputError, match="must be at least"):
-        reproduce(out=tmp_path / "study", plan=micro(), device="cpu")
+        reproduce(out=tmp_path / "study", plan=PLAN, device="cpu")
     assert not (tmp_path / "study").exists()
 
 
@@ -189,6 +197,6 @@ def test_other_bad_input(tmp_path):
     with pytest.raises(InputError, match="preset = 'huge'"):
         reproduce("huge", tmp_path)
     with pytest.raises(InputError, match="max_minutes = 0: must be above 0"):
-        reproduce(out=tmp_path, plan=micro(), device="cpu", max_minutes=0)
+        reproduce(out=tmp_path, plan=PLAN, device="cpu", max_minutes=0)
     with pytest.raises(InputError, match="it has no study"):
         StudyFolder(tmp_path / "nothing").ledger()

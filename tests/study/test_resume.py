@@ -10,7 +10,7 @@ import pytest
 
 from tests.study.micro import micro
 from windtunnel.errors import InputError
-from windtunnel.study import making, measure, reproduce
+from windtunnel.study import making, reproduce, surveying
 from windtunnel.study.__main__ import main
 from windtunnel.study.making import OutOfTime
 from windtunnel.study.plan import Condition, Plan
@@ -107,27 +107,32 @@ def test_a_diverged_seed_keeps_the_others(tmp_path, monkeypatch):
 
 def test_an_instrument_that_broke_down_is_tried_again(tmp_path, monkeypatch):
     plan = only("small-hmm-transformer")
-    real, broken = measure.jobs, {"values, seed 0": "failed: OutOfMemoryError: sorry"}
+    real, broken = surveying.jobs, {"values, seed 0": "failed: OutOfMemoryError: sorry"}
 
     def jobs(*arguments):
         found = real(*arguments)
         return found | {name: lambda r=reason: [{"name": "values", "missing": r}] for name, reason in broken.items()}
 
-    monkeypatch.setattr(measure, "jobs", jobs)
+    monkeypatch.setattr(surveying, "jobs", jobs)
     study = reproduce(out=tmp_path, plan=plan, device="cpu")
     cell = study.cell("small-hmm-transformer")
-    assert cell["failed"] == broken and not any(r["name"] == "PC1 share" for r in cell["survey"])
+    assert (
+        cell["failed"] == broken
+        and "lens, seed 0" in cell["surveyed"]
+        and not any(r["name"] == "PC1 share" for r in cell["survey"])
+    )
     told: list[str] = []
     broken.clear()
     study = reproduce(out=tmp_path, plan=plan, device="cpu", say=told.append)
     mended = study.cell("small-hmm-transformer")
     assert mended["failed"] == {} and any(r["name"] == "PC1 share" for r in mended["survey"])
-    assert mended["seconds"]["survey"] > cell["seconds"]["survey"] and any("once more" in line for line in told)
+    assert mended["seconds"]["survey"] > cell["seconds"]["survey"]
+    assert "small-hmm-transformer: values, seed 0" in told and "small-hmm-transformer: lens, seed 0" not in told
 
 
 def test_what_does_not_apply_is_no_failure():
-    assert measure.failures([{"name": "keys", "missing": "an LSTM has no keys"}, {"name": "x", "value": 1.0}]) == []
-    assert measure.failures([{"name": "keys", "missing": "ran out of GPU memory: ask for fewer episodes"}])
+    assert surveying.failures([{"name": "keys", "missing": "an LSTM has no keys"}, {"name": "x", "value": 1.0}]) == []
+    assert surveying.failures([{"name": "keys", "missing": "ran out of GPU memory: ask for fewer episodes"}])
 
 
 # --- time

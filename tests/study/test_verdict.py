@@ -126,3 +126,10 @@ def test_what_was_not_measured_is_said():
     assert (verdict.outcome, verdict.reasons) == (UNTESTED, ("needs the cell x",))
     with pytest.raises(InputError, match="different ids"):
         judge([_claim("a", YES), _claim("a", NO)], Evidence({}))
+
+
+def test_what_holds_everywhere_in_the_same_words_is_said_once():
+    part = Verdict(ONLY_AS, ("a",), only_as="as in untrained networks", p_value=0.01)
+    assert jointly({"in a": part, "in b": part}).words == "reproduced only as in untrained networks"
+    other = replace(part, only_as="by chance")
+    assert jointly({"in a": part, "in b": other}).only_as == "in a (as in untrained networks) and in b (by chance)"

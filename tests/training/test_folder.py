@@ -150,9 +150,11 @@ def test_a_damaged_recipe_is_told_in_one_line(tmp_path):
         load(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["", "nowhere"])
-def test_a_folder_without_a_run_is_told_in_one_line(tmp_path, name):
-    with pytest.raises(InputError, match=r"must be a run folder \(it has no recipe\.json\)"):
+@pytest.mark.parametrize(
+    ("name", "why"), [("", r"\(it has no recipe\.json\)"), ("nowhere", "but there is no such folder")]
+)
+def test_a_folder_without_a_run_is_told_in_one_line(tmp_path, name, why):
+    with pytest.raises(InputError, match=rf"must be a run folder,? {why}"):
         load(tmp_path / name)
 
 

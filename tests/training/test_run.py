@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 
 import pytest
 import torch
@@ -119,6 +120,20 @@ def test_a_run_that_has_not_saved_yet_says_so(tmp_path):
         _ = begun.models
 
 
+def test_what_is_at_hand_of_a_run_that_is_not_all_the_way(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    whole = load(tmp_path / "run")
+    first, *others = whole.recipe.seeds
+    assert whole.at_hand().recipe == whole.recipe and len(whole.at_hand().models) == len(whole.recipe.seeds)
+    for seed in others:
+        shutil.rmtree(tmp_path / "run" / f"seed-{seed}")
+    part = load(tmp_path / "run").at_hand()
+    assert part.recipe.seeds == (first,) and whole.recipe.seeds == (first, *others)
+    assert same(part.models[0].state_dict(), run.model(first).state_dict())
+    with pytest.raises(InputError, match="step = 999: must be one of"):
+        load(tmp_path / "run", step=999).at_hand()
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_loading_onto_an_absent_gpu_is_told_in_one_line(run):
     with pytest.raises(InputError, match="device = 'cuda': must be cpu here"):
@@ -134,7 +149,7 @@ def test_a_factory_trains_and_comes_back_with_it(tmp_path):
     assert again.models[0].module.mix.in_features == 6
     assert again.recipe.model == "counts" and again.recipe.model_options == {"width": 6}
     assert math.isfinite(wt.evaluate(again, episodes=16).kl_bits.mean)
-    with pytest.raises(InputError, match="model = 'counts': must be one of transformer"):
+    with pytest.raises(InputError, match=r"its architecture 'counts' must be registered first: .* --plugin MODULE"):
         _ = load(tmp_path).models
     start = models.build(counts, BIJECTION, width=6, seed=0)
     assert not same(start.state_dict(), again.models[0].state_dict())

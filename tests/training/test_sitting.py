@@ -249,7 +249,7 @@ def test_without_a_folder_a_broken_loss_says_that_there_is_no_checkpoint(monkeyp
     [
         ({"tunnel": None}, "tunnel = None: must be given when no recipe is"),
         ({"model": "rnn"}, "model = 'rnn': must be one of transformer, mamba"),
-        ({"colour": "red"}, "transformer option = 'colour': must be one of depth, width"),
+        ({"colour": "red"}, "unknown option 'colour': must be one of optimiser"),
         ({"heads": 5, "width": 16}, "heads = 5: must be a divisor of width = 16"),
         ({"steps": 0}, "steps = 0: must be a whole number of at least 1"),
         ({"seeds": 0}, "seeds = 0: must be a whole number of at least 1"),
@@ -257,7 +257,9 @@ def test_without_a_folder_a_broken_loss_says_that_there_is_no_checkpoint(monkeyp
         ({"optimiser": "sgd"}, "optimiser = 'sgd': must be one of adamw, muon"),
         ({"device": "tpu"}, "device = 'tpu': must be cpu, cuda or cuda:N"),
         ({"tracker": "paper"}, "tracker = 'paper': must be one of none, tensorboard"),
-        ({"model": counts, "colour": "red"}, "model options = {'colour': 'red'}: must be keywords the factory takes"),
+        ({"model": counts, "colour": "red"}, "unknown option 'colour': must be one of optimiser"),
+        ({"step": 3}, "unknown option 'step' (did you mean steps?): must be one of optimiser, supervision"),
+        ({"model": "lstm", "posittions": "rope"}, "unknown option 'posittions': must be one of optimiser"),
     ],
 )
 def test_bad_input_is_told_in_one_line_and_before_anything_is_written(tmp_path, arguments, told):

@@ -107,36 +107,37 @@ class Measurement:
         return {
             "name": self.name,
             "where": dict(self.where),
-            "value": _plain(self.value),
-            "low": _plain(self.low),
-            "high": _plain(self.high),
+            "value": plain(self.value),
+            "low": plain(self.low),
+            "high": plain(self.high),
             "over": self.over,
             "unit": self.unit,
-            "nulls": {name: [_plain(v) for v in np.ravel(sample)] for name, sample in self.nulls.items()},
+            "nulls": {name: [plain(v) for v in np.ravel(sample)] for name, sample in self.nulls.items()},
             "side": self.side,
             "strongest_null": self.strongest_null,
-            "effect": None if self.effect is None else _plain(self.effect),
+            "effect": None if self.effect is None else plain(self.effect),
             "p_value": self.p_value,
             "searched": self.searched,
             "note": self.note,
         }
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Measurement:
+    def from_dict(cls, kept: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Measurement:
         """The measurement that `to_dict` described; what can be computed from the rest is computed anew."""
-        fields: dict[str, Any] = {name: _number(plain[name]) for name in ("value", "low", "high")}
-        fields |= {name: plain[name] for name in ("name", "where", "over", "unit", "side", "searched", "note")}
-        nulls = {name: np.array([_number(v) for v in sample]) for name, sample in plain["nulls"].items()}
+        fields: dict[str, Any] = {name: number(kept[name]) for name in ("value", "low", "high")}
+        fields |= {name: kept[name] for name in ("name", "where", "over", "unit", "side", "searched", "note")}
+        nulls = {name: np.array([number(v) for v in sample]) for name, sample in kept["nulls"].items()}
         return cls(**fields, nulls=nulls, arrays=arrays or {})
 
 
-def _plain(value: float) -> float | str | None:
+def plain(value: float) -> float | str | None:
     """What JSON can hold: NaN becomes None, infinity the string "inf"."""
     return None if math.isnan(value) else float(value) if math.isfinite(value) else str(float(value))
 
 
-def _number(plain: float | str | None) -> float:
-    return math.nan if plain is None else float(plain)
+def number(kept: float | str | None) -> float:
+    """The number that `plain` kept."""
+    return math.nan if kept is None else float(kept)
 
 
 @dataclass(frozen=True)

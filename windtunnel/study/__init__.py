@@ -12,6 +12,19 @@ from windtunnel.study.evidence import Evidence
 from windtunnel.study.primitives import Share, shares
 from windtunnel.study.reproduce import reproduce
 from windtunnel.study.results import StudyFolder
+from windtunnel.study.sitting import Scope
 from windtunnel.study.verdict import Verdict
 
-__all__ = ["CLAIMS", "Claim", "Evidence", "Share", "StudyFolder", "Verdict", "judge", "reproduce", "shares", "zoo"]
+__all__ = [
+    "CLAIMS",
+    "Claim",
+    "Evidence",
+    "Scope",
+    "Share",
+    "StudyFolder",
+    "Verdict",
+    "judge",
+    "reproduce",
+    "shares",
+    "zoo",
+]

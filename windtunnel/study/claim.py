@@ -5,12 +5,15 @@
 A test is a pure function from evidence to a verdict.  Many tests find something by luck, so the p-values of all primary
 tests go through Holm's correction: a verdict that does not survive it becomes "inconclusive".  A claim that only sums
 up others (a table) makes no test of its own: it is judged last, from the corrected verdicts of its parts.
+
+Where a reader will ask whether the same holds for networks that the paper does not speak of, the claim puts the same
+question to them (`elsewhere`).  Those answers stand beside the verdict and are no part of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from windtunnel.errors import require
 from windtunnel.study.evidence import Evidence, NotMeasured
@@ -31,6 +34,7 @@ class Claim:
     cells      cells of the study that the test reads
     test       evidence -> verdict, pure
     sums_up    verdicts on all other claims, by id -> verdict, for a claim that makes no test of its own
+    elsewhere  cell -> the same test of that network, which the paper does not speak of
     """
 
     id: str
@@ -41,10 +45,15 @@ class Claim:
     cells: tuple[str, ...]
     test: Callable[[Evidence], Verdict]
     sums_up: Callable[[Mapping[str, Verdict]], Verdict] | None = None
+    elsewhere: Mapping[str, Callable[[Evidence], Verdict]] = field(default_factory=dict)
 
     def judge(self, evidence: Evidence) -> Verdict:
         """The verdict before any correction; what was not measured is said, never guessed."""
         return _said(lambda: self.test(evidence))
+
+    def judge_elsewhere(self, evidence: Evidence) -> dict[str, Verdict]:
+        """Cell -> verdict of the same test, each on its own: without a correction, as none of them is the claim."""
+        return {cell: _said(lambda t=test: t(evidence)) for cell, test in self.elsewhere.items()}
 
 
 def judge(claims: Iterable[Claim], evidence: Evidence) -> dict[str, Verdict]:

@@ -1,14 +1,16 @@
 """How long a study will take, told before it starts; and what it will need on disk.
 
-Rates are tokens per second of training steps on one H200, several seeds sharing the card, taken from
-`benchmarks/results/h200`; those of the architectures that have no measurement there are guesses.  Cells that are done
-replace them: what this machine did, it will do again.
+Rates are tokens per second of training steps on one H200, several seeds sharing the card, and set-up seconds, from
+`benchmarks/results/h200` where there is a file (transformer, lstm, mlp: `reach/`; mamba: `profile.txt`).  Those of
+linear attention, and all other seconds below, are guesses.  Cells that are done replace them: what this machine did, it
+will do again.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,51 +18,101 @@ from windtunnel.errors import InputError
 from windtunnel.geometry.survey import LADDER
 from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.sweep import FIRST, SHARE
+from windtunnel.tunnels import HMM, Recall
 
-H200_TOKENS_PER_S = {"transformer": 8.0e6, "mamba": 1.8e6, "lstm": 5.2e6, "mlp": 8.0e6, "linear-attention": 1.6e6}
-LARGER = 2.1  # how much slower the paper's HMM shapes are, 7.1M parameters instead of 2.67M
-SETUP_S = {"mamba": 20.0, "lstm": 10.0}  # build, compile, capture
-OTHER_SETUP_S = 25.0
+H200_TOKENS_PER_S = {"transformer": 9.0e6, "mamba": 1.8e6, "lstm": 6.2e6, "mlp": 9.0e6, "linear-attention": 1.6e6}
+LARGER = 1.9  # how much slower the paper's HMM shapes are, 7.1M parameters instead of 2.67M
+LONGER = 2.1  # how much slower softmax attention is on recall's 416 positions
+SETUP_S = {"transformer": 33.0, "mamba": 20.0, "lstm": 13.0, "mlp": 37.0}  # build, compile, capture
+OTHER_SETUP_S = 35.0
 AGAIN_S = 8.0  # the same once more, with what the compiler kept
-SURVEY_S = 20.0  # one instrument on one seed
 SCORE_S = 3.0  # one condition
+INSTRUMENT_S = {"keys": 6, "alignment": 2, "values": 5, "beliefs": 8, "lens": 1, "clusters": 8, LADDER: 30}
+INSTRUMENT_S |= {"ablate": 6, "heads": 15, "ranges": 2, "late": 1, "patch": 2, "dose": 1, "swap": 4, "roles": 5}
+INSTRUMENT_S |= {"flip": 1, "exchange": 1, "shift": 1}
+"""One instrument on one network, 128 episodes of bijection (`dynamics`: all seeds)."""
+SURVEY_TOKENS = 128 * 39  # of those episodes
+OF_ATTENTION = ("keys", "alignment", "heads")  # over at once in a network without attention
 CPU_SLOWER = 300.0  # two cores against the card, in round numbers
 
 
-def training_seconds(cell: Cell, rates: Mapping[str, float] = H200_TOKENS_PER_S) -> float:
+@dataclass(frozen=True)
+class Known:
+    """What cells that are done have taught.
+
+    rates        (architecture, world) -> tokens per second of training, at the size that is compared
+    instruments  (instrument, architecture, world) -> seconds on one network
+    """
+
+    rates: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    instruments: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cells: Iterable[Mapping[str, Any]]) -> Known:
+        """From their records."""
+        rates: dict[tuple[str, str], float] = {}
+        took: dict[tuple[str, str, str], list[float]] = {}
+        for cell in (one for one in cells if one.get("kind") == "networks"):
+            who = cell["model"], cell["world"]
+            if cell["tokens"] and cell["seconds"].get("train") and not _larger(cell["recipe"]["model_options"]):
+                rates[who] = cell["tokens"] / cell["seconds"]["train"]
+            for job, spent in cell["surveyed"].items():
+                took.setdefault((job.partition(",")[0], *who), []).append(spent)
+        return cls(rates, {where: sum(spent) / len(spent) for where, spent in took.items()})
+
+
+GUESSED = Known()
+
+
+def _larger(shape: Mapping[str, Any]) -> bool:
+    return shape.get("preset") == "paper-hmm"
+
+
+def training_seconds(cell: Cell, known: Known = GUESSED) -> float:
     """Seconds of training, set-up and sweep of a cell on an H200."""
     recipe = cell.recipe
     tokens = cell.sequences * recipe.tunnel.positions
-    rate = rates.get(recipe.model, min(rates.values()))
-    rate /= LARGER if recipe.model_options.get("preset") == "paper-hmm" else 1.0
+    rate = H200_TOKENS_PER_S.get(recipe.model, min(H200_TOKENS_PER_S.values()))
+    rate /= LONGER if recipe.model == "transformer" and isinstance(recipe.tunnel, Recall) else 1.0
+    rate = known.rates.get((recipe.model, cell.world), rate) / (LARGER if _larger(recipe.model_options) else 1.0)
     seconds = SETUP_S.get(recipe.model, OTHER_SETUP_S) + len(recipe.seeds) * tokens / rate
     return seconds + (len(FIRST) + 1) * (AGAIN_S + tokens / SHARE / rate) if cell.sweeps else seconds
 
 
-def cell_seconds(cell: Cell, plan: Plan, rates: Mapping[str, float] = H200_TOKENS_PER_S) -> float:
-    """All seconds of a cell on an H200."""
-    names = [*cell.geometry, *cell.mechanism]
-    surveyed = min(cell.surveyed, len(cell.recipe.seeds))
-    readings = sum(1 if name == LADDER else surveyed for name in names)  # the ladder is read once, for all seeds
+def instrument_seconds(name: str, cell: Cell, plan: Plan, known: Known = GUESSED) -> float:
+    """Seconds of one instrument on one network of a cell."""
+    model, tunnel = cell.recipe.model, plan.world(cell.world).tunnel
+    measured = known.instruments.get((name, model, cell.world))
+    if measured is not None:
+        return measured
+    attends = model in ("transformer", "linear-attention")
+    if (name in OF_ATTENTION and not attends) or (name == "clusters" and not isinstance(tunnel, HMM)):
+        return 0.0
+    return INSTRUMENT_S.get(name, 5) * max(1.0, plan.episodes_of(cell) * tunnel.positions / SURVEY_TOKENS)
+
+
+def _survey_seconds(instruments: Mapping[str, int], cell: Cell, plan: Plan, known: Known) -> float:
+    networks = len(cell.recipe.seeds)
+    count = {name: 1 if name == LADDER else min(seeds, networks) for name, seeds in instruments.items()}
+    return sum(times * instrument_seconds(name, cell, plan, known) for name, times in count.items())
+
+
+def cell_seconds(cell: Cell, plan: Plan, known: Known = GUESSED) -> float:
+    """Seconds of a cell on an H200 until it is finished: training, scores, and the instruments that claims read."""
     scores = SCORE_S * len(plan.world(cell.world).conditions)
-    return training_seconds(cell, rates) + scores + SURVEY_S * readings
+    return training_seconds(cell, known) + scores + _survey_seconds(cell.instruments, cell, plan, known)
 
 
-def measured_rates(cells: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Tokens per second of each architecture in finished cells; the table above for the others."""
-    tokens: dict[str, float] = {}
-    seconds: dict[str, float] = {}
-    for cell in cells:
-        if cell.get("tokens") and cell.get("seconds", {}).get("train"):
-            tokens[cell["model"]] = tokens.get(cell["model"], 0.0) + cell["tokens"]
-            seconds[cell["model"]] = seconds.get(cell["model"], 0.0) + cell["seconds"]["train"]
-    return H200_TOKENS_PER_S | {model: tokens[model] / seconds[model] for model in tokens}
+def beside_seconds(cell: Cell, plan: Plan, known: Known = GUESSED) -> float:
+    """Seconds of the rest of its survey."""
+    return _survey_seconds(cell.beside, cell, plan, known)
 
 
-def plan_seconds(plan: Plan, done: Iterable[str] = (), rates: Mapping[str, float] = H200_TOKENS_PER_S) -> float:
-    """Seconds that the cells not yet done will take on an H200."""
-    done = set(done)
-    return sum(cell_seconds(cell, plan, rates) for cell in plan.cells if cell.name not in done)
+def plan_seconds(plan: Plan, known: Known = GUESSED, *, beside: bool = False) -> float:
+    """Seconds of all cells and baselines on an H200; with the rest of the surveys, if asked for."""
+    baselines = sum(SCORE_S * len(world.conditions) for world in plan.worlds)
+    cells = sum(cell_seconds(cell, plan, known) for cell in plan.cells)
+    return baselines + cells + (sum(beside_seconds(cell, plan, known) for cell in plan.cells) if beside else 0.0)
 
 
 def duration(seconds: float) -> str:
@@ -76,12 +128,10 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86400:.1f} days"
 
 
-def plan_bytes(plan: Plan, done: Iterable[str] = ()) -> int:
-    """Disk that the cells not yet done will need: weights of every rung, and two states of the cell in progress."""
-    done, total, largest = set(done), 0, 0
-    for cell in plan.cells:
-        if cell.name in done:
-            continue
+def disk_bytes(cells: Sequence[Cell]) -> int:
+    """Disk that these cells will need: weights of every rung, and two states of the cell in progress."""
+    total, largest = 0, 0
+    for cell in cells:
         size = 4 * int(cell.recipe.model_options.get("params", 7_200_000)) * len(cell.recipe.seeds)
         total += size * max(1, cell.recipe.ladder)
         largest = max(largest, 2 * 3 * size)

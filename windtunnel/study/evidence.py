@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from statistics import stdev
 from typing import Any
 
 from windtunnel.study.quantity import Quantity, number
 
 Record = Mapping[str, Any]
+REPLICATES = ("before the first block", "exact belief")
+"""Nulls whose draws are bootstrap replicates of one number; those of all others are drawn independently."""
 
 
 class NotMeasured(Exception):
@@ -51,6 +55,8 @@ class Evidence:
     def score(self, cell: str, metric: str, condition: str = "home") -> Quantity:
         """A fidelity metric of a cell; an accuracy over seeds also carries the noise of its test episodes."""
         scored = self.condition(cell, condition)
+        if metric not in scored["metrics"]:
+            raise NotMeasured(f"{cell} has no {metric} under {condition}")
         found = Quantity.of_record(scored["metrics"][metric])
         if metric == "accuracy" and found.values and "episodes" in scored:
             noise = accuracy_noise(found.mean, scored["episodes"])
@@ -60,8 +66,8 @@ class Evidence:
     def baseline(self, world: str, name: str, metric: str, condition: str = "home") -> float:
         """A baseline of a world, on the same episodes."""
         found = self.condition(f"{world}-references", condition)["baselines"]
-        if name not in found:
-            raise NotMeasured(f"{world} has no baseline {name}")
+        if metric not in found.get(name, {}):
+            raise NotMeasured(f"{world} has no {metric} of the baseline {name}")
         return number(found[name][metric])
 
     def share(self, cell: str) -> Record:
@@ -91,23 +97,9 @@ class Evidence:
         """One instrument's reading over the surveyed seeds; of a single seed, its own interval."""
         return over_seeds(self.readings(cell, name, **where))
 
-    def null(self, cell: str, name: str, which: str, **where: Any) -> float:
-        """Mean of a null over the same readings; NaN where that null was not drawn."""
-        found = [null_mean(r, which) for r in self.readings(cell, name, **where)]
-        kept = [value for value in found if not math.isnan(value)]
-        return sum(kept) / len(kept) if kept else math.nan
-
     def over_null(self, cell: str, name: str, which: str, **where: Any) -> Quantity:
         """A reading less the mean of one of its nulls, each seed against its own draws."""
-        return over_seeds([_shifted(r, null_mean(r, which)) for r in self.readings(cell, name, **where)])
-
-    def nulls(self, cell: str, name: str, **where: Any) -> list[str]:
-        """Names of the nulls that every one of these readings has; at least one."""
-        readings = self.readings(cell, name, **where)
-        common = [null for null in readings[0]["nulls"] if all(r["nulls"].get(null) for r in readings)]
-        if not common:
-            raise NotMeasured(f"{cell}: {name!r} has no null to stand out from")
-        return common
+        return less_null(self.readings(cell, name, **where), which)
 
 
 def over_seeds(readings: list[Record]) -> Quantity:
@@ -133,9 +125,29 @@ def null_mean(reading: Record, which: str) -> float:
     return sum(sample) / len(sample) if sample else math.nan
 
 
-def _shifted(reading: Record, amount: float) -> Record:
-    moved = {part: number(reading[part]) - amount for part in ("value", "low", "high")}
-    return {**reading, **moved, "per_seed": [number(v) - amount for v in reading.get("per_seed", [])]}
+def less_null(readings: list[Record], which: str) -> Quantity:
+    """Readings less the mean of one of their nulls, as one quantity.  That mean is known from a few draws only, which
+    may be the same for all seeds: its standard error is added.  NaN, which straddles, where a null was not drawn."""
+    found = over_seeds([_moved(r, -null_mean(r, which)) for r in readings])
+    noise = max(_null_error(r, which) for r in readings)
+    if len(found.values) > 1:
+        return Quantity.of_seeds(found.values, found.scale, noise)
+    below, above = (math.hypot(end - found.mean, 1.96 * noise) for end in (found.low, found.high))
+    return replace(found, low=found.mean - below, high=found.mean + above)
+
+
+def _null_error(reading: Record, which: str) -> float:
+    """Standard error of a null's mean: the spread of its draws over their root number, or the spread itself where the
+    draws are replicates of one number."""
+    sample = [number(v) for v in reading["nulls"].get(which, [])]
+    if len(sample) < 2:
+        return 0.0
+    return stdev(sample) / (1.0 if which in REPLICATES else math.sqrt(len(sample)))
+
+
+def _moved(reading: Record, amount: float) -> Record:
+    moved = {part: number(reading[part]) + amount for part in ("value", "low", "high")}
+    return {**reading, **moved, "per_seed": [number(v) + amount for v in reading.get("per_seed", [])]}
 
 
 def accuracy_noise(accuracy: float, episodes: int) -> float:

@@ -1,14 +1,14 @@
 """One cell: choose the rate (if it sweeps), train all seeds, score them under every condition, apply the instruments.
 
 What an unfinished cell has so far is kept after every part.  A seed that diverges is left out of the run folder and the
-others go on from where they stand.  An instrument that breaks down (no memory, say) does not hold up the cell: it is
-noted as failed, and tried again by every later sitting until it speaks.
+others go on from where they stand.  What was begun on another machine, whose networks are not here, is begun anew.
 """
 
 from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,13 @@ import torch
 
 from windtunnel import models
 from windtunnel.environment import environment
-from windtunnel.errors import InputError
 from windtunnel.fidelity import Predictor, baselines
 from windtunnel.study import measure, sweep
-from windtunnel.study.estimate import SURVEY_S
+from windtunnel.study.inspecting import Inspecting
 from windtunnel.study.overlap import overlap
 from windtunnel.study.plan import Cell
 from windtunnel.study.quantity import number, plain
-from windtunnel.training import Diverged, Recipe, Run, load, train
+from windtunnel.training import Diverged, Recipe, Run, train
 from windtunnel.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -36,6 +35,10 @@ class OutOfTime(Exception):
     """The time given is over; everything is saved."""
 
 
+class Waits(Exception):
+    """A cell that cannot be made before another one, and which."""
+
+
 class Making:
     """A cell in the making."""
 
@@ -44,6 +47,7 @@ class Making:
         self.plan, self.folder, self.device = sitting.plan, sitting.folder, sitting.device
         self.world = self.plan.world(cell.world)
         self.planned = self.plan.describe(cell)
+        self.inspecting = Inspecting(sitting, cell)
         self.draft: dict[str, Any] = {}
 
     def require_same(self) -> None:
@@ -52,19 +56,34 @@ class Making:
 
     def make(self) -> None:
         """All of it, or as much as the time allows."""
-        cell, kept = self.cell, self.folder.draft(self.cell.name)
-        if kept:
-            self.folder.require_same("cells", f"{cell.name}.part", kept, self.planned)
-        empty = {"planned": self.planned, "seconds": {}, "diverged": [], "conditions": {}, "survey": {}, "failed": {}}
-        self.draft = empty | kept
+        cell = self.cell
+        self.draft = self._begun()
         recipe = self._at_chosen_rate()
         run = self._trained(recipe)
+        if self.sitting.scope.train_only:
+            return
         self._scored(recipe, run)
         if run is not None:
-            self._surveyed(run)
+            self.inspecting.read(run, self.draft)
         record = self._record(recipe, run)
         self.folder.write_cell(cell.name, record)
         self.sitting.say(_summary(cell.name, record))
+        for state in self.folder.run(cell.name).glob("seed-*/resume-*.safetensors"):
+            state.unlink()  # the weights stay; the state to go on from is no longer needed
+
+    def _begun(self) -> dict[str, Any]:
+        """What is kept of this cell, if its networks are here as well: numbers of two trainings never mix."""
+        name, kept = self.cell.name, self.folder.draft(self.cell.name)
+        empty = {"planned": self.planned, "seconds": {}, "diverged": [], "conditions": {}}
+        empty |= {"survey": {}, "surveyed": {}, "failed": {}}
+        if not kept:
+            return empty
+        self.folder.require_same("cells", f"{name}.part", kept, self.planned)
+        if self.inspecting.here or not (kept["conditions"] or kept["diverged"]):
+            return empty | kept
+        self.sitting.say(f"{name}: was begun elsewhere, and its networks are not here: begun anew")
+        self.folder.write_draft(name, empty)
+        return empty
 
     @contextmanager
     def _timed(self, kind: str):
@@ -84,18 +103,25 @@ class Making:
         tried = self._tried()
         while (k := sweep.following(tried)) is not None:
             if not cell.sweeps:
-                raise InputError(f"{cell.name}: must come after {cell.sweep}, whose learning rate it takes")
+                raise Waits(f"{cell.name}: waits for {cell.sweep}, whose learning rate it takes")
             self.sitting.say(f"{cell.name}: learning rate × 3^{k} at a tenth of the budget")
             place = self.folder.path / "sweeps" / f"{cell.name}-{k}"  # a kill costs no more than half a trial
-            with self._timed("sweep"):
-                kl = sweep.try_rate(cell.recipe, k, self.device, out=place, max_minutes=self._minutes())
+            tick = time.monotonic()
+            kl = sweep.try_rate(cell.recipe, k, self.device, out=place, max_minutes=self._minutes())
+            tried |= {} if kl is None else {k: kl}
+            self._keep_sweep(tried, time.monotonic() - tick)
             if kl is None:
                 raise OutOfTime
-            tried[k] = kl
-            told = {str(rate): plain(value) for rate, value in tried.items()}
-            self.folder.write_sweep(cell.name, {"planned": self._sweep_planned(cell), "kl_bits": told})
             shutil.rmtree(place, ignore_errors=True)
         return sweep.at_rate(cell.recipe, sweep.choose(tried))
+
+    def _keep_sweep(self, tried: Mapping[int, float], seconds: float) -> None:
+        """Its seconds stand with it: a sweep outlives the machine it was made on."""
+        spent = self.folder.sweep(self.cell.name).get("seconds", 0.0) + seconds
+        told = {str(rate): plain(value) for rate, value in tried.items()}
+        record = {"planned": self._sweep_planned(self.cell), "kl_bits": told, "seconds": round(spent, 2)}
+        self.folder.write_sweep(self.cell.name, record)
+        self.sitting.worked = True
 
     def _tried(self) -> dict[int, float]:
         """Exponent -> KL in bits, of the sweep that decides this cell's rate."""
@@ -121,7 +147,7 @@ class Making:
     # --- the networks
     def _trained(self, recipe: Recipe) -> Run | None:
         """All seeds that train; those that diverge are noted and the others go on.  None if all diverge."""
-        name, place = self.cell.name, self.folder.path / "runs" / self.cell.name
+        name, place = self.cell.name, self.folder.run(self.cell.name)
         while True:
             lost = self.draft["diverged"]
             seeds = tuple(seed for seed in recipe.seeds if seed not in lost)
@@ -172,47 +198,11 @@ class Making:
             with self._timed("score"):
                 draft["overlap"] = overlap(self.cell.recipe, self.plan.episodes, self.device)
 
-    def _surveyed(self, run: Run) -> None:
-        for name, job in measure.jobs(self.cell, run, self.world.tunnel, self.plan).items():
-            if name in self.draft["survey"] or name in self.draft["failed"]:
-                continue
-            self.sitting.check_time(SURVEY_S if self.device != "cpu" else 0.0)
-            self.sitting.say(f"{self.cell.name}: {name}")
-            with self._timed("survey"):
-                readings = job()
-                if broken := measure.failures(readings):
-                    self.draft["failed"][name] = broken[0]
-                else:
-                    self.draft["survey"][name] = readings
-            if self.device != "cpu":
-                torch.cuda.empty_cache()
-
-    def mend(self) -> None:
-        """Instruments that broke down when this cell was made: once more."""
-        record = self.folder.cell(self.cell.name)
-        if not record.get("failed"):
-            return
-        run = load(self.folder.path / "runs" / self.cell.name, device=self.device)
-        found = measure.jobs(self.cell, run, self.world.tunnel, self.plan)
-        for name in list(record["failed"]):
-            self.sitting.check_time(SURVEY_S if self.device != "cpu" else 0.0)
-            self.sitting.say(f"{self.cell.name}: {name}, once more")
-            tick = time.monotonic()
-            readings = found[name]()
-            broken = measure.failures(readings)
-            if broken:
-                record["failed"][name] = broken[0]
-            else:
-                del record["failed"][name]
-                record["survey"] += readings
-            spent = {k: v for k, v in record["seconds"].items() if k not in ("total", "gpu")}
-            spent["survey"] = spent.get("survey", 0.0) + time.monotonic() - tick
-            record["seconds"] = self.sitting.seconds(spent)
-            self.folder.write_cell(self.cell.name, record)
-
     def _record(self, recipe: Recipe, run: Run | None) -> dict[str, Any]:
         cell, draft = self.cell, self.draft
         kept = run.recipe.seeds if run is not None else ()
+        spent = {"survey": sum(draft["surveyed"].values())}
+        spent |= {"sweep": self.folder.sweep(cell.name).get("seconds", 0.0)} if cell.sweeps else {}
         record = {
             "kind": "networks",
             "world": cell.world,
@@ -224,10 +214,11 @@ class Making:
             "diverged": draft["diverged"],
             "sequences": cell.sequences,
             "tokens": cell.sequences * len(kept) * recipe.tunnel.positions,
-            "seconds": self.sitting.seconds(draft["seconds"]),
+            "seconds": self.sitting.seconds(draft["seconds"], spent),
             "conditions": draft["conditions"],
             "primitive": draft["primitive"],
             "survey": [reading for readings in draft["survey"].values() for reading in readings],
+            "surveyed": draft["surveyed"],
             "failed": draft["failed"],
             "history": _history(run),
             "environment": environment(self.device),
@@ -238,9 +229,6 @@ class Making:
             record["sweep"] = {"of": cell.sweep, "kl_bits": told, "chosen": sweep.choose(tried)}
         if "overlap" in draft:
             record["overlap"] = draft["overlap"]
-        if run is not None and run.path is not None:
-            for state in run.path.glob("seed-*/resume-*.safetensors"):
-                state.unlink()  # its weights stay; the state to go on from is no longer needed
         return record
 
 
@@ -263,7 +251,7 @@ def _summary(name: str, record: dict[str, Any]) -> str:
     told = [f"KL {number(home['metrics']['kl_bits']['mean']):.3g} bits" if "metrics" in home else home["missing"]]
     told += [f"{share['primitive']} {share['told']}"] if share else []
     told += [f"failed: {', '.join(record['failed'])}"] if record["failed"] else []
-    told += [f"{record['seconds']['gpu']:.0f} GPU seconds"] if record["seconds"]["gpu"] else []
+    told += [", ".join(f"{kind} {s:.0f} s" for kind, s in record["seconds"].items() if kind != "gpu")]
     return f"{name}: {'; '.join(told)}"
 
 

@@ -4,6 +4,9 @@ Every compared architecture has 2.67M parameters (±1%) and, in each world, the 
 of training sequences, and its own learning-rate sweep.  Five seeds wherever a claim needs an interval over seeds, three
 where one network decides ("cannot" is refuted by one that can), one for the control.  Beside them run the paper's
 optimiser and shapes at our budget: its own 100,000 and more steps are beyond two hours.
+
+The twelve networks whose geometry is surveyed (three architectures in four worlds) come first, and one training serves
+both the claims and the survey; then whatever serves most claims per second.
 """
 
 from __future__ import annotations
@@ -12,6 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from windtunnel.errors import require
+from windtunnel.geometry.survey import LADDER
+from windtunnel.mechanism.inspect import NAMES
+from windtunnel.study.claims import CLAIMS
+from windtunnel.study.estimate import cell_seconds
 from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.worlds import WORLDS
 from windtunnel.training import Recipe, recipe_for
@@ -30,8 +37,6 @@ HEADS = (1, 12)
 """Heads of the head-count sweep, at 6 layers of width 192; the paper's shape has 6."""
 FIVE, THREE, CONTROL = 5, 3, 1
 """Numbers of seeds."""
-SURVEYED = 4
-"""Of them, how many the instruments look into."""
 ONE_DECIDES = {
     *(f"bijection-replacement-{model}" for model in ("mamba", "lstm", "mlp", "linear-attention")),
     *(f"hmm-rotating-{model}" for model in ("lstm", "mlp")),
@@ -50,19 +55,26 @@ RECALL_BATCH = 256
 LONGEST = 2 * HMM.states + 50
 """Positions that learned position embeddings must cover for the paper's length test."""
 
-GEOMETRY = {
-    "bijection-transformer": ("keys", "alignment", "values", "dynamics"),
-    "bijection-replacement-transformer": ("values",),
-    "hmm-transformer": ("dynamics",),
+READ = {
+    "bijection-transformer": ("keys", "alignment", "values", "ablate", "heads", LADDER),
+    "bijection-replacement-transformer": ("values", "alignment"),
+    "hmm-transformer": ("beliefs", "late", "roles", LADDER),
     "hmm-mamba": ("values", "clusters"),
     "hmm-lstm": ("values",),
     "hmm-lstm-stacked": ("values",),
 }
-MECHANISM = {
-    "bijection-transformer": ("ablate", "heads"),
-    "hmm-transformer": ("late", "roles"),
-}
-"""Instruments that a claim reads, and no others."""
+"""Instruments that a claim reads: a cell is finished with these."""
+READ_SEEDS, BESIDE_SEEDS = 4, 3
+"""On so many seeds; the rest of the survey, which is shown and decides nothing, on fewer."""
+SURVEYED = tuple(
+    f"{world}-{model}"
+    for world in ("hmm", "bijection", "bijection-replacement", "recall")
+    for model in ("transformer", "mamba", "lstm")
+)
+"""Cells that get the whole survey."""
+RECALL_SURVEY = 24
+"""Episodes of recall that are surveyed: 416 positions each, and 64 readouts; 1,536 in all, 2,560 in the others' 128."""
+LADDER_RUNGS = 12
 PUBLISHED = {
     "optimiser": "adamw",
     "betas": (0.9, 0.999),
@@ -83,7 +95,24 @@ def paper() -> Plan:
     ]
     plan = Plan("paper", WORLDS, tuple(_finished(cell) for cell in [*cells, *_beside()]))
     require_fair(plan)
-    return plan
+    return replace(plan, cells=tuple(in_order(plan)))
+
+
+def served(cell: Cell) -> int:
+    """How many claims read a cell, not counting those that only sum up others."""
+    return sum(cell.name in claim.cells for claim in CLAIMS if claim.sums_up is None)
+
+
+def in_order(plan: Plan) -> list[Cell]:
+    """Surveyed cells first, then by claims served per second; a cell that takes over a rate comes after its owner."""
+    worth = {cell.name: served(cell) / cell_seconds(cell, plan) for cell in plan.cells}
+    ranked = sorted(plan.cells, key=lambda cell: (cell.name not in SURVEYED, -worth[cell.name]))
+    followers = [cell for cell in ranked if cell.sweep not in (None, cell.name)]
+    ordered = [cell for cell in ranked if cell not in followers]
+    for cell in followers:
+        owner = next(index for index, one in enumerate(ordered) if one.name == cell.sweep)
+        ordered.insert(owner + 1, cell)
+    return ordered
 
 
 def require_fair(plan: Plan) -> None:
@@ -152,8 +181,11 @@ def _swept(cell: Cell) -> Cell:
 
 def _finished(cell: Cell) -> Cell:
     """With its name, seeds and instruments; checkpoints along the way only where their dynamics are studied."""
-    geometry, mechanism = GEOMETRY.get(cell.name, ()), MECHANISM.get(cell.name, ())
-    ladder = 12 if "dynamics" in geometry else 0
+    read = dict.fromkeys(READ.get(cell.name, ()), READ_SEEDS)
+    whole = [name for name in NAMES if name != LADDER or cell.recipe.model == "transformer"]
+    rest = dict.fromkeys((name for name in whole if name not in read), BESIDE_SEEDS) if cell.name in SURVEYED else {}
     seeds = CONTROL if cell.world == "hmm-sticky" else THREE if cell.name in ONE_DECIDES else FIVE
+    ladder = LADDER_RUNGS if LADDER in read | rest else 0
     recipe = cell.recipe.with_options(name=cell.name, ladder=ladder, seeds=tuple(range(seeds)))
-    return replace(cell, recipe=recipe, geometry=geometry, mechanism=mechanism, surveyed=SURVEYED)
+    episodes = RECALL_SURVEY if isinstance(recipe.tunnel, Recall) else None
+    return replace(cell, recipe=recipe, instruments=read, beside=rest, survey_episodes=episodes)

@@ -55,20 +55,22 @@ class World:
 class Cell:
     """A recipe in a world.
 
-    recipe    with its final seeds
-    geometry  instruments of `windtunnel.geometry` to apply, and "dynamics"
-    mechanism instruments of `windtunnel.mechanism`
-    surveyed  how many of the seeds they are applied to
-    sweep     the cell whose learning-rate sweep decides the rate: its own name, or another's; None: as in the recipe
-    overlap   count how many test worlds were also trained on
+    recipe           with its final seeds
+    instruments      name -> how many of the seeds it is applied to: what claims read; the cell is finished with these
+    beside           the rest of its survey, in the same form: added to the finished cell as time allows, while its
+                     networks are here
+    survey_episodes  that the instruments look at; None: the plan's
+    sweep            the cell whose learning-rate sweep decides the rate: its own name, or another's; None: as in the
+                     recipe
+    overlap          count how many test worlds were also trained on
     """
 
     name: str
     world: str
     recipe: Recipe
-    geometry: tuple[str, ...] = ()
-    mechanism: tuple[str, ...] = ()
-    surveyed: int = 3
+    instruments: Mapping[str, int] = field(default_factory=dict)
+    beside: Mapping[str, int] = field(default_factory=dict)
+    survey_episodes: int | None = None
     sweep: str | None = None
     overlap: bool = False
 
@@ -107,13 +109,20 @@ class Plan:
         require_choice("world", name, [world.name for world in self.worlds])
         return next(world for world in self.worlds if world.name == name)
 
+    def episodes_of(self, cell: Cell) -> int:
+        """Episodes that the instruments look at."""
+        return cell.survey_episodes or self.survey_episodes
+
     def describe(self, cell: Cell) -> dict[str, Any]:
-        """What decides the result of a cell, as JSON would give it back; what is kept must agree with it."""
+        """What decides the result of a cell, as JSON would give it back; what is kept must agree with it.
+
+        What is surveyed beside is left out: it adds readings and changes none.
+        """
         told = {
             "recipe": cell.recipe.to_dict(),
             **self.describe_world(self.world(cell.world)),
-            "instruments": [*cell.geometry, *cell.mechanism],
-            "survey": {"seeds": cell.surveyed, "episodes": self.survey_episodes, "untrained": self.untrained},
+            "instruments": dict(cell.instruments),
+            "survey": {"episodes": self.episodes_of(cell), "untrained": self.untrained},
             "sweep": cell.sweep,
             "overlap": cell.overlap,
         }

@@ -11,14 +11,15 @@ measurement itself is known, it is added to the spread over seeds, and such seed
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit
 
-from windtunnel.fidelity.intervals import LEVEL, Scale, t_interval
+from windtunnel.fidelity.intervals import LEVEL, Estimate, Scale, t_interval
+from windtunnel.geometry.measurement import number, plain
 
 Side = Literal["below", "above", "straddles"]
 Over = Literal["seeds", "sequences", "resampled seeds", "exact"]
@@ -53,8 +54,10 @@ class Quantity:
 
     @classmethod
     def of_seeds(cls, values: Sequence[float], scale: Scale = "linear", noise: float = 0.0) -> Quantity:
-        """Two or more values, one per seed; `noise` as above."""
+        """One value per seed, `noise` as above.  A single seed tells nothing about others: it straddles every line."""
         array = np.asarray(values, dtype=float)
+        if len(array) == 1:
+            return cls(float(array[0]), -math.inf, math.inf, "seeds", (float(array[0]),), scale)
         low, high, scale = t_interval(array, scale)
         found = cls(float(array.mean()), low, high, "seeds", tuple(map(float, array)), scale, noise)
         return found if noise == 0 or not np.isfinite(array).all() else found._widened()
@@ -74,7 +77,7 @@ class Quantity:
         return x, math.hypot(float(x.std(ddof=1)) / math.sqrt(len(x)), noise)
 
     @classmethod
-    def of_record(cls, record: dict[str, Any]) -> Quantity:
+    def of_record(cls, record: Mapping[str, Any]) -> Quantity:
         """From a stored estimate: mean, low, high, per_seed, over, scale."""
         mean, low, high = (number(record[name]) for name in ("mean", "low", "high"))
         if record["over"] == "seeds":
@@ -123,11 +126,24 @@ class Quantity:
         who = f"{len(self.values)} seeds" if self.values else self.over
         return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}] over {who}"
 
+    def brief(self, digits: int = 3) -> str:
+        """For a table: `0.0033 [0.0031, 0.0036]`, or the number alone where it is exact."""
+        if self.over == "exact":
+            return f"{self.mean:.{digits}g}"
+        return f"{self.mean:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}]"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         told = {name: plain(getattr(self, name)) for name in ("mean", "low", "high")}
         told |= {"over": self.over, "scale": self.scale, "per_seed": [plain(v) for v in self.values]}
         return told | ({"noise": self.noise} if self.noise else {})
+
+
+def estimate_record(estimate: Estimate) -> dict[str, Any]:
+    """A score as plain data for JSON; `Quantity.of_record` reads it back."""
+    record = {part: plain(getattr(estimate, part)) for part in ("mean", "low", "high")}
+    record |= {"per_seed": [plain(float(v)) for v in estimate.per_seed], "over": estimate.over, "scale": estimate.scale}
+    return record | ({"floor": plain(estimate.floor)} if estimate.floor is not None else {})
 
 
 def ratio(a: Quantity, b: Quantity) -> Quantity:
@@ -153,15 +169,3 @@ def difference(a: Quantity, b: Quantity) -> Quantity:
     above = math.hypot(a.high - a.mean, b.mean - b.low)
     middle = a.mean - b.mean
     return Quantity(middle, middle - below, middle + above, "exact" if a.over == b.over == "exact" else "sequences")
-
-
-def number(value: Any) -> float:
-    """A float from JSON, where None stands for NaN and the string "inf" for infinity."""
-    return math.nan if value is None else float(value)
-
-
-def plain(value: float) -> float | str | None:
-    """A float as JSON can hold it."""
-    if math.isfinite(value):
-        return float(value)
-    return None if math.isnan(value) else str(value)

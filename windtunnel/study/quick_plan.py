@@ -5,7 +5,8 @@ It shows the instruments at work; it is no evidence about the paper, whose claim
 
 from __future__ import annotations
 
-from windtunnel.study.plan import Cell, Plan, World
+from windtunnel.mechanism.inspect import NAMES
+from windtunnel.study.plan import HOME, Cell, Condition, Plan, World
 from windtunnel.training import Recipe, recipe_for
 from windtunnel.tunnels import HMM, Bijection, Tunnel, Urn
 
@@ -15,21 +16,32 @@ ARCHITECTURES = ("transformer", "lstm", "mlp", "linear-attention", "mamba")
 
 WORLDS = (
     World("small-urn", Urn(symbols=5, length=12)),
-    World("small-hmm-rotating", HMM(states=3, symbols=3, dynamics="rotating", mixing=(0.90, 0.97), length=10)),
+    World(
+        "small-hmm-rotating",
+        HMM(states=3, symbols=3, dynamics="rotating", mixing=(0.90, 0.97), length=10),
+        (HOME, Condition("length-15", {"length": 15}), Condition("length-20", {"length": 20})),
+    ),
     World("small-bijection-replacement", Bijection(symbols=4, length=8, replacement=True)),
 )
 """Accumulation, transport, binding."""
+SURVEYED = ("small-hmm-rotating-transformer", "small-bijection-replacement-transformer")
+"""Looked at with every instrument, on one seed and few episodes: half a minute for both."""
 
 
 def quick() -> Plan:
     """The plan."""
     cells = [_cell(world, model) for model in ARCHITECTURES for world in WORLDS]
-    return Plan("quick", WORLDS, tuple(cells), episodes=2048, gpu=False, minutes=MINUTES)
+    return Plan(
+        "quick", WORLDS, tuple(cells), episodes=2048, survey_episodes=32, untrained=2, gpu=False, minutes=MINUTES
+    )
 
 
 def _cell(world: World, model: str) -> Cell:
     name = f"{world.name}-{model}"
-    return Cell(name, world.name, small(world.tunnel, model).with_options(name=name))
+    recipe = small(world.tunnel, model).with_options(name=name)
+    if name not in SURVEYED:
+        return Cell(name, world.name, recipe)
+    return Cell(name, world.name, recipe.with_options(ladder=8), dict.fromkeys(NAMES, 1))
 
 
 def small(tunnel: Tunnel, model: str) -> Recipe:
@@ -46,7 +58,7 @@ def small(tunnel: Tunnel, model: str) -> Recipe:
         supervision="posterior",
         batch=64,
         steps=600,
-        validate_every=200,
+        validate_every=50,
         validation_episodes=256,
         checkpoint_every=200,
         ladder=0,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import InputError, require
-from windtunnel.study.estimate import CPU_SLOWER, duration, plan_bytes, plan_seconds, require_disk
+from windtunnel.study.estimate import CPU_SLOWER, disk_bytes, duration, plan_seconds, require_disk
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
 from windtunnel.study.results import StudyFolder
-from windtunnel.study.sitting import Say, Sitting, Watch, finished
+from windtunnel.study.sitting import Say, Scope, Sitting, Watch
 from windtunnel.training.files import locked
 
 
@@ -23,6 +23,7 @@ def reproduce(
     *,
     device: str | None = None,
     max_minutes: float | None = None,
+    scope: Scope | None = None,
     plan: Plan | None = None,
     say: Say | None = None,
     watch: Watch | None = None,
@@ -31,6 +32,7 @@ def reproduce(
 
     out          results folder; `results/scratch/PRESET` if not given
     max_minutes  stop after that long with everything saved; the same call goes on from there (default: the plan's own)
+    scope        only some cells, only their training, …: see `Scope`; all of the plan if not given
     plan         another plan than the preset's
     say          told one line when something is worth a line
     watch        heading -> tracker for each training (`windtunnel.training.Tracker`, or the name of one)
@@ -44,12 +46,14 @@ def reproduce(
             f"preset = {plan.preset!r}: must have a GPU (about {duration(there)} on one H200, some "
             f"{duration(there * CPU_SLOWER)} on two CPU cores); preset quick runs here in under six minutes"
         )
-    folder = StudyFolder(out or Path("results") / "scratch" / plan.preset)
+    folder, scope = StudyFolder(out or Path("results") / "scratch" / plan.preset), scope or Scope()
+    cells = scope.cells(plan)
     if folder.exists():
         folder.begin(plan.preset)
-    require_disk(folder.path, plan_bytes(plan, finished(folder, plan)))
+    require_disk(folder.path, disk_bytes([cell for cell in cells if not folder.finished(cell.name)]))
     with locked(folder.path):
         folder.begin(plan.preset)
-        folder.add(environment=environment(device))
+        folder.add_environment(environment(device))
         minutes = plan.minutes if max_minutes is None else max_minutes
-        return Sitting(plan, folder, device, minutes, say or (lambda line: None), watch or (lambda _: "none")).run()
+        say, watch = say or (lambda line: None), watch or (lambda _: "none")
+        return Sitting(plan, folder, device, minutes, say, watch, scope).run()

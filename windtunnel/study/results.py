@@ -10,13 +10,14 @@
 
 Each file is written whole or not at all, so a study may be killed at any moment; a finished cell is never made again.
 Everything kept says what it was made with ("planned"); a plan that means something else is refused.
+
+All but the weights is small and stands alone: `take` copies it from one folder into another, so that a study may go on
+on a machine that has never seen the networks of its finished cells.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,10 @@ from windtunnel import __version__
 from windtunnel.errors import InputError
 from windtunnel.study.claim import Claim, judge
 from windtunnel.study.evidence import Evidence
+from windtunnel.study.files import FORMAT, in_lines
+from windtunnel.study.ledger import summaries
 from windtunnel.study.verdict import Verdict
 from windtunnel.training.files import read_json, read_versioned, write_bytes, write_json
-
-FORMAT = 1
-COLUMNS = ("cell", "world", "model", "parameters", "condition", "metric", "seed", "value")
 
 
 class StudyFolder:
@@ -59,13 +59,12 @@ class StudyFolder:
             raise InputError(f"{self.path}: must be a folder with a study in it (it has no study.json)")
         return read_versioned(self.path / "study.json", FORMAT)
 
-    def add(self, **fields: Any) -> None:
-        """Remember something about the study as a whole; an environment is kept once."""
+    def add_environment(self, environment: Mapping[str, Any]) -> None:
+        """Remember where a sitting took place, once."""
         head = self.head()
-        environment = fields.pop("environment", None)
-        if environment is not None and environment not in head["environments"]:
+        if environment not in head["environments"]:
             head["environments"].append(environment)
-        self._write_head(head | fields)
+            self._write_head(head)
 
     def _write_head(self, head: dict[str, Any]) -> None:
         write_json(self.path / "study.json", head)
@@ -76,6 +75,10 @@ class StudyFolder:
 
     def _part(self, name: str) -> Path:
         return self.path / "cells" / f"{name}.part"
+
+    def run(self, name: str) -> Path:
+        """Where the networks of a cell are, if they are here."""
+        return self.path / "runs" / name
 
     def finished(self, name: str) -> bool:
         """Is this cell done?"""
@@ -101,8 +104,8 @@ class StudyFolder:
         write_json(self._part(name), record)
 
     def write_cell(self, name: str, record: Mapping[str, Any]) -> None:
-        """Finish a cell."""
-        write_json(self._cell(name), {**record, "name": name})
+        """Finish a cell, or replace its record."""
+        write_bytes(self._cell(name), in_lines({**record, "name": name}).encode())
         self._part(name).unlink(missing_ok=True)
 
     def sweep(self, name: str) -> dict[str, Any]:
@@ -123,28 +126,59 @@ class StudyFolder:
                     "must be removed to make it anew, or give another folder"
                 )
 
+    # --- from another folder
+    def take(self, other: StudyFolder) -> list[str]:
+        """Finished cells and sweeps of another folder of the same study that are not here, or go further; their names.
+
+        Two folders that have trained the same cell are refused: which of two results counts is not for us to choose.
+        """
+        head = other.head()
+        self.begin(head["preset"])
+        for environment in head["environments"]:
+            self.add_environment(environment)
+        taken = []
+        for name, theirs in other.cells().items():
+            ours = self.cell(name) if self.finished(name) else None
+            if ours is not None and not self._goes_further(other, name, ours, theirs):
+                continue
+            self.write_cell(name, theirs)
+            taken.append(name)
+        for path in sorted((other.path / "sweeps").glob("*.json")):
+            ours, theirs = self.sweep(path.stem), other.sweep(path.stem)
+            self.require_same("sweeps", path.name, ours or theirs, theirs["planned"])
+            if len(theirs["kl_bits"]) > len(ours.get("kl_bits", ())):
+                self.write_sweep(path.stem, theirs)
+        return taken
+
+    def _goes_further(self, other: StudyFolder, name: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
+        """Has the same cell more readings there?"""
+        self.require_same("cells", f"{name}.json", ours, theirs["planned"])
+        if theirs.get("kind") != "networks":
+            return False  # baselines are the same wherever they were scored
+        if ours["conditions"] != theirs["conditions"]:
+            raise InputError(f"{other.path}/cells/{name}.json: was trained apart from {self._cell(name)}: remove one")
+        return len(theirs["surveyed"]) > len(ours["surveyed"])
+
     # --- what is made of them
     def evidence(self) -> Evidence:
         """All finished cells, for the claims."""
         return Evidence(self.cells())
 
-    def write_summaries(self, claims: list[Claim]) -> dict[str, Verdict]:
-        """table.csv and claims.json anew from the cells; returns the verdicts."""
+    def sum_up(self, claims: list[Claim]) -> dict[str, Verdict]:
+        """What is finished and what it cost into study.json, and the summaries anew; returns the verdicts."""
         evidence = self.evidence()
-        write_bytes(self.path / "table.csv", table(evidence.cells))
+        spent = {k: sum(c["seconds"].get(k, 0.0) for c in evidence.cells.values()) for k in ("total", "gpu")}
+        done = sorted(name for name, cell in evidence.cells.items() if cell.get("kind") == "networks")
+        self._write_head(self.head() | {"seconds": spent, "finished": done})
         verdicts = judge(claims, evidence)
-        told = [ledger_entry(claim, verdicts[claim.id]) for claim in claims]
-        write_json(self.path / "claims.json", {"format": FORMAT, "claims": told})
+        for name, text in summaries(claims, evidence, verdicts).items():
+            write_bytes(self.path / name, text.encode())
         return verdicts
 
     def ledger(self) -> list[dict[str, Any]]:
         """The entries of claims.json."""
         self.head()
-        record = read_json(self.path / "claims.json")
-        found = record.get("format") if isinstance(record, dict) else None
-        if found != FORMAT:
-            raise InputError(f"{self.path / 'claims.json'}: format = {found!r}: must be format {FORMAT}")
-        return record["claims"]
+        return read_versioned(self.path / "claims.json", FORMAT)["claims"]
 
 
 def committed() -> StudyFolder | None:
@@ -152,38 +186,3 @@ def committed() -> StudyFolder | None:
     places = (Path.cwd(), Path(windtunnel.__file__).resolve().parent.parent)
     found = [StudyFolder(place / "results" / "paper") for place in places]
     return next((study for study in found if study.exists() and (study.path / "claims.json").exists()), None)
-
-
-def ledger_entry(claim: Claim, verdict: Verdict) -> dict[str, Any]:
-    """A claim and its verdict as plain data."""
-    told = {"id": claim.id, "claim": claim.words, "verdict": verdict.words}
-    names = ("source", "published", "measured")
-    return told | {name: getattr(claim, name) for name in names} | {"cells": list(claim.cells)} | verdict.to_dict()
-
-
-def table(cells: Mapping[str, Mapping[str, Any]]) -> bytes:
-    """Every number of every seed as CSV, one row each."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for name, cell in cells.items():
-        shared = (name, cell["world"], cell.get("model", ""), cell.get("parameters", ""))
-        writer.writerows((*shared, *row) for row in _rows(cell))
-    return text.getvalue().encode()
-
-
-def _rows(cell: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """(condition, metric, seed, value): networks by seed; baselines by name, in the place of the seed."""
-    seeds = cell.get("seeds", [])
-    for condition, scored in cell["conditions"].items():
-        for metric, estimate in scored.get("metrics", {}).items():
-            for seed, value in zip(seeds, estimate["per_seed"], strict=True):
-                yield condition, metric, seed, value
-        for baseline, metrics in scored.get("baselines", {}).items():
-            for metric, value in metrics.items():
-                yield condition, metric, baseline, value
-    if share := cell.get("primitive"):
-        for seed, value in zip(seeds, share["per_seed"], strict=True):
-            yield "home", f"share of {share['primitive']}", seed, value
-    for row, share in cell.get("rows", {}).items():
-        yield "home", f"share of {share['primitive']}", row, share["per_seed"][0]

@@ -19,6 +19,8 @@ class Row:
     state: str
     told: str
     network: bool
+    share: Mapping[str, Any]
+    """The whole record, see `windtunnel.study.primitives.Share.to_dict`."""
 
 
 def scorecard(cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
@@ -27,7 +29,7 @@ def scorecard(cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     for name, cell in cells.items():
         if share := cell.get("primitive"):
             variant = name.removeprefix(f"{cell['world']}-")
-            rows.append(Row(variant, share["primitive"], cell["world"], share["state"], share["told"], True))
+            rows.append(Row(variant, share["primitive"], cell["world"], share["state"], share["told"], True, share))
         for row, share in cell.get("rows", {}).items():
-            rows.append(Row(row, share["primitive"], cell["world"], share["state"], share["told"], False))
+            rows.append(Row(row, share["primitive"], cell["world"], share["state"], share["told"], False, share))
     return sorted(rows, key=lambda row: (PRIMITIVES.index(row.primitive), row.world, not row.network, row.subject))

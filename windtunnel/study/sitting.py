@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+from windtunnel.errors import require, require_choice
 from windtunnel.study import measure
 from windtunnel.study.claims import CLAIMS
-from windtunnel.study.estimate import cell_seconds, duration, measured_rates, plan_seconds
-from windtunnel.study.making import Making, OutOfTime
-from windtunnel.study.plan import Plan, World
+from windtunnel.study.estimate import GUESSED, Known, beside_seconds, cell_seconds, duration
+from windtunnel.study.making import Making, OutOfTime, Waits
+from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.results import StudyFolder
 from windtunnel.training import Tracker
 
@@ -17,27 +19,58 @@ Say = Callable[[str], None]
 Watch = Callable[[str], Tracker | str]
 
 
-def finished(folder: StudyFolder, plan: Plan) -> set[str]:
-    """Names of the cells that are done."""
-    return {cell.name for cell in plan.cells if folder.finished(cell.name)}
+@dataclass(frozen=True)
+class Scope:
+    """Which part of a plan a sitting is for.
+
+    only          names of the cells; all of them if None
+    train_only    sweeps and trainings; scores and instruments are left to a later sitting on the same folder
+    claims_only   no instruments but those that claims read
+    disk_minutes  this machine keeps its disk only so long: begin no cell that would not be finished by then, since an
+                  unfinished one is lost with its networks
+    """
+
+    only: tuple[str, ...] | None = None
+    train_only: bool = False
+    claims_only: bool = False
+    disk_minutes: float | None = None
+
+    def cells(self, plan: Plan) -> list[Cell]:
+        """The cells in the order of the plan."""
+        known = [cell.name for cell in plan.cells]
+        for name in self.only or ():
+            require_choice("only", name, known)
+        require(self.disk_minutes is None or self.disk_minutes > 0, "disk_minutes", self.disk_minutes, "above 0")
+        return [cell for cell in plan.cells if self.only is None or cell.name in self.only]
 
 
 class Sitting:
     """One call of `reproduce`."""
 
     def __init__(
-        self, plan: Plan, folder: StudyFolder, device: str, max_minutes: float | None, say: Say, watch: Watch
+        self,
+        plan: Plan,
+        folder: StudyFolder,
+        device: str,
+        max_minutes: float | None,
+        say: Say,
+        watch: Watch,
+        scope: Scope | None = None,
     ) -> None:
         self.plan, self.folder, self.device, self.say, self.watch = plan, folder, device, say, watch
-        self.max_minutes = max_minutes
+        self.max_minutes, self.scope = max_minutes, scope or Scope()
         self.started = time.monotonic()
         self.worked = False  # has anything been kept in this sitting?
+        self.known = GUESSED  # what cells that are done have taught about the time of others
 
     @property
     def minutes_left(self) -> float | None:
         """Of the time given; None without a limit."""
-        gone = (time.monotonic() - self.started) / 60
-        return None if self.max_minutes is None else self.max_minutes - gone
+        return None if self.max_minutes is None else self.max_minutes - self._gone
+
+    @property
+    def _gone(self) -> float:
+        return (time.monotonic() - self.started) / 60
 
     def check_time(self, needed_s: float = 0.0) -> None:
         """Begin nothing new when the time is over, nor what needs more than is left of it.
@@ -50,55 +83,74 @@ class Sitting:
 
     def run(self) -> StudyFolder:
         """Every cell that is not done."""
-        self._tell_estimate()
+        cells = self.scope.cells(self.plan)
+        self.known = Known.of(self.folder.cells().values())
+        self._tell_estimate(cells)
         try:
-            for world in self.plan.worlds:
-                self._references(world)
-            for cell in self.plan.cells:
-                making = Making(self, cell)
-                if not self.folder.finished(cell.name):
-                    self.check_time()
-                    making.make()
-                else:
-                    making.require_same()
-                    making.mend()
+            for cell in cells:
+                self._references(self.plan.world(cell.world))
+                self._cell(Making(self, cell))
         except OutOfTime:
             self.say(f"stopped after {self.max_minutes:g} minutes; the same command goes on from here")
         finally:
-            cells = self.folder.cells().values()
-            spent = {kind: sum(c["seconds"].get(kind, 0.0) for c in cells) for kind in ("total", "gpu")}
-            self.folder.add(seconds=spent, finished=sorted(finished(self.folder, self.plan)))
-            self.folder.write_summaries(CLAIMS)
+            self.folder.sum_up(CLAIMS)
         return self.folder
 
-    def _tell_estimate(self) -> None:
-        done = finished(self.folder, self.plan)
-        todo = [cell for cell in self.plan.cells if cell.name not in done]
+    def _cell(self, making: Making) -> None:
+        name = making.cell.name
+        earlier = self.folder.finished(name)
+        if earlier:
+            making.require_same()
+        elif not making.inspecting.here and not self._lasts(cell_seconds(making.cell, self.plan, self.known)):
+            self.say(f"{name}: is left to another machine, this one would not keep it to its end")
+            return
+        else:
+            self.check_time()
+            try:
+                making.make()
+            except Waits as other:
+                self.say(str(other))
+                return
+            self.known = Known.of(self.folder.cells().values())
+        if not self.scope.train_only:
+            making.inspecting.complete(again=earlier)
+
+    def _lasts(self, seconds: float) -> bool:
+        """Will this machine keep its disk so long?"""
+        given = self.scope.disk_minutes
+        return given is None or seconds / 60 <= given - self._gone
+
+    def _tell_estimate(self, cells: list[Cell]) -> None:
+        todo = [cell for cell in cells if not self.folder.finished(cell.name)]
         if self.plan.gpu:
-            rates = measured_rates(self.folder.cells().values())
+            known, left = self.known, 0.0
             for cell in todo:
-                self.say(f"{cell.name}: about {cell_seconds(cell, self.plan, rates):.0f} GPU seconds")
-            left = plan_seconds(self.plan, done, rates)
-            self.say(
-                f"{len(todo)} of {len(self.plan.cells)} cells to do, about {left:.0f} GPU seconds ({duration(left)})"
-            )
-        elif done:
-            self.say(f"{len(done)} of {len(self.plan.cells)} cells are done and kept")
+                needed, more = cell_seconds(cell, self.plan, known), beside_seconds(cell, self.plan, known)
+                self.say(f"{cell.name}: about {needed:.0f} GPU seconds" + (f", its survey {more:.0f}" if more else ""))
+                left += needed + (0.0 if self.scope.claims_only else more)
+            self.say(f"{len(todo)} of {len(cells)} cells to do, about {left:.0f} GPU seconds ({duration(left)})")
+        elif len(todo) < len(cells):
+            self.say(f"{len(cells) - len(todo)} of {len(cells)} cells are done and kept")
 
     def _references(self, world: World) -> None:
         name, planned = f"{world.name}-references", self.plan.describe_world(world)
         if self.folder.finished(name):
             self.folder.require_same("cells", f"{name}.json", self.folder.cell(name), planned)
             return
+        if self.scope.train_only:
+            return
         self.check_time()
         self.say(f"{world.name}: baselines")
         tick = time.monotonic()
         record = measure.references(world, self.plan, self.device)
-        seconds = self.seconds({"score": time.monotonic() - tick})
+        seconds = self.seconds({}, {"score": time.monotonic() - tick})
         self.folder.write_cell(name, {"world": world.name, "planned": planned, "seconds": seconds, **record})
         self.worked = True
 
-    def seconds(self, spent: dict[str, float]) -> dict[str, float]:
-        """Seconds by kind, with their sum, and how many of them a GPU was held."""
-        total = sum(spent.values())
-        return {**spent, "total": total, "gpu": total if self.device != "cpu" else 0.0}
+    def seconds(self, spent: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+        """Seconds by kind with some more, their sum, and how many of them a GPU was held."""
+        parts = {kind: value for kind, value in spent.items() if kind not in ("total", "gpu")}
+        parts |= {kind: parts.get(kind, 0.0) + value for kind, value in more.items()}
+        total = sum(parts.values())
+        here = total - spent.get("total", 0.0)
+        return {**parts, "total": total, "gpu": spent.get("gpu", 0.0) + (here if self.device != "cpu" else 0.0)}

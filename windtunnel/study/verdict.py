@@ -24,6 +24,8 @@ REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED = (
 )
 OUTCOMES = (REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED)
 DECIDED = (REPRODUCED, ONLY_AS, NOT)
+Side = Literal["below", "above"]
+"""Of a line: where a claim says that a number lies."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Verdict:
         }
 
 
-def held(quantity: Quantity, side: Literal["below", "above"], line: float, what: str) -> Verdict:
+def held(quantity: Quantity, side: Side, line: float, what: str) -> Verdict:
     """Is the quantity on the claimed side of the line?"""
     found = quantity.side(line)
     outcome = INCONCLUSIVE if found == "straddles" else REPRODUCED if found == side else NOT
@@ -124,6 +126,8 @@ def jointly(parts: Mapping[str, Verdict]) -> Verdict:
     outcomes = {verdict.outcome for verdict in verdicts}
     if outcomes in ({REPRODUCED}, {NOT}):
         return replace(decider, outcome=outcomes.pop())
+    if outcomes == {ONLY_AS} and len({verdict.only_as for verdict in verdicts}) == 1:  # everywhere in the same words
+        return replace(decider, outcome=ONLY_AS, only_as=verdicts[0].only_as)
     kept = {name: verdict for name, verdict in parts.items() if verdict.outcome != NOT}
     where = [f"{name} ({v.only_as})" if v.only_as else name for name, v in kept.items()]
     return replace(decider, outcome=ONLY_AS, only_as=" and ".join(where))

@@ -24,9 +24,10 @@ from windtunnel import __version__, models, tunnels
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import InputError, require, require_choice
 from windtunnel.fidelity import Estimate, evaluate
-from windtunnel.study.quantity import Quantity, number, plain
+from windtunnel.study.files import markdown
+from windtunnel.study.quantity import Quantity, estimate_record, number
 from windtunnel.training import Recipe, Run
-from windtunnel.training.files import intact, read_json, read_tensors, write_json, write_tensors
+from windtunnel.training.files import intact, read_json, read_tensors, read_versioned, write_json, write_tensors
 
 FORMAT = 1
 MOST_BYTES = 40_000_000  # of all networks together
@@ -55,11 +56,7 @@ def card(name: str) -> dict[str, Any]:
     if not found:
         raise InputError(f"network = {name!r}: there is none in {folder()}")
     require_choice("network", name, found)
-    record = read_json(folder() / name / "card.json")
-    form = record.get("format") if isinstance(record, dict) else None
-    if form != FORMAT:
-        raise InputError(f"{folder() / name / 'card.json'}: format = {form!r}: must be format {FORMAT}")
-    return record
+    return read_versioned(folder() / name / "card.json", FORMAT)
 
 
 def tunnel(name: str) -> tunnels.Tunnel:
@@ -156,12 +153,7 @@ def best_seed(run: Run) -> int:
 
 def _scores(model: nn.Module, run: Run, episodes: int) -> dict[str, Any]:
     found = evaluate(model, run.tunnel, episodes=episodes)
-    told = {}
-    for metric in SCORED:
-        estimate = getattr(found, metric)
-        told[metric] = {part: plain(getattr(estimate, part)) for part in ("mean", "low", "high")}
-        told[metric] |= {"over": estimate.over, "scale": estimate.scale, "per_seed": []}
-    return told
+    return {metric: estimate_record(getattr(found, metric)) for metric in SCORED}
 
 
 def table() -> str:
@@ -169,17 +161,16 @@ def table() -> str:
     lines = [
         "# Networks",
         "",
-        "Written by `python -m windtunnel.study --zoo-table`; do not edit. KL from the exact belief in bits, on test"
+        "Written by `python benchmarks/pages.py`; do not edit. KL from the exact belief in bits, on test"
         " episodes of the tunnel each was trained in, with a 95% interval over sequences; weights as stored here.",
         "",
-        "| name | tunnel | parameters | stored as | KL, bits | accuracy | commit |",
-        "|---|---|---|---|---|---|---|",
     ]
+    columns = ("name", "tunnel", "parameters", "stored as", "KL, bits", "accuracy", "commit")
+    rows = []
     for name in names():
         known = card(name)
         kl, right = (Quantity.of_record(known["scores"]["home"][metric]) for metric in ("kl_bits", "accuracy"))
-        world = known["recipe"]["tunnel"]["name"]
-        told = f"{kl.mean:.2g} [{kl.low:.2g}, {kl.high:.2g}]"
-        cells = (name, world, f"{known['parameters']:,}", known["dtype"], told, f"{right.mean:.4f}", known["commit"])
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
+        shape = (known["recipe"]["tunnel"]["name"], f"{known['parameters']:,}", known["dtype"])
+        rows.append((name, *shape, kl.brief(2), f"{right.mean:.4f}", known["commit"]))
+    lines += markdown(columns, rows)
     return "\n".join(lines) + "\n"

@@ -4,19 +4,25 @@ from windtunnel.errors import require_choice
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims import (
     architecture,
+    attention,
+    beliefs,
     definitions,
     fidelity,
-    geometry,
     length,
+    manifold,
     mechanism,
     primitives,
     recall,
     robustness,
 )
 
-_FAMILIES = (fidelity, definitions, length, recall, robustness, geometry, mechanism, architecture, primitives)
+GEOMETRIC: list[Claim] = [
+    claim for family in (attention, manifold, beliefs, mechanism) for claim in family.CLAIMS
+] + length.LATE_ATTENTION
+"""About geometry and mechanism rather than fidelity."""
+_OTHERS = (fidelity, definitions, length, recall, robustness, architecture, primitives)
 
-CLAIMS: list[Claim] = [claim for family in _FAMILIES for claim in family.CLAIMS]
+CLAIMS: list[Claim] = [claim for family in _OTHERS for claim in family.CLAIMS] + GEOMETRIC
 
 
 def claim(name: str) -> Claim:

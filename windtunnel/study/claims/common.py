@@ -1,14 +1,11 @@
-"""What the families share: sources, the two HMM priors, and sentences about baselines."""
+"""What the families share: sources, the two HMM priors, the networks that are asked, and sentences about baselines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-
-import numpy as np
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import Verdict, jointly
 
 PAPER = "arXiv 2512.22471"
@@ -20,11 +17,22 @@ PRIORS = {
 first and meet the second at the test.  Words -> condition."""
 ONE_PRIOR = {"at K = 20": "home"}
 
-HMM_CELLS = ("hmm-transformer", "hmm-mamba", "hmm-lstm", "hmm-mlp")
-"""The architectures at equal size and budget on the plain HMM."""
+BIJECTION, REPLACED, HMM, MAMBA, LSTM, RECALL = (
+    "bijection-transformer",
+    "bijection-replacement-transformer",
+    "hmm-transformer",
+    "hmm-mamba",
+    "hmm-lstm",
+    "recall-transformer",
+)
+"""Cells whose representations the paper speaks of, and those beside them."""
+HMM_CELLS = (HMM, MAMBA, LSTM, "hmm-mlp")
+"""The architectures that the paper compares, at equal size and budget on the plain HMM."""
 
 Reading = Callable[[str, str], Verdict]
 """(condition, words about it) -> verdict."""
+Question = Callable[[Evidence, str], Verdict]
+"""(evidence, cell) -> verdict: a test that can be put to any network."""
 
 
 def on(conditions: Mapping[str, str], reading: Reading) -> Verdict:
@@ -32,26 +40,25 @@ def on(conditions: Mapping[str, str], reading: Reading) -> Verdict:
     return jointly({words: reading(condition, words) for words, condition in conditions.items()})
 
 
-def beside(evidence: Evidence, world: str, metric: str, *names: str, condition: str = "home") -> str:
-    """What baselines score on the same episodes, in a sentence; empty where they were not measured."""
-    told = []
-    for name in names:
-        try:
-            told.append(f"{name} {evidence.baseline(world, name, metric, condition):.3g}")
-        except NotMeasured:
-            continue
-    return f"for scale ({metric}, {condition}): " + ", ".join(told) if told else ""
+def of(question: Question, cell: str) -> Callable[[Evidence], Verdict]:
+    """The question put to one network."""
+    return lambda evidence: question(evidence, cell)
 
 
-def less(quantity: Quantity, amount: float) -> Quantity:
-    """The quantity less a known number."""
-    values = tuple(value - amount for value in quantity.values)
-    return replace(
-        quantity, mean=quantity.mean - amount, low=quantity.low - amount, high=quantity.high - amount, values=values
-    )
+def of_each(question: Question, *cells: str) -> dict[str, Callable[[Evidence], Verdict]]:
+    """The same question to several networks: the `elsewhere` of a claim."""
+    return {cell: of(question, cell) for cell in cells}
 
 
-def per_seed(evidence: Evidence, cell: str, metric: str) -> np.ndarray:
-    """A metric at home, one value per seed."""
-    found = evidence.score(cell, metric)
-    return np.array(found.values or (found.mean,))
+def for_scale(
+    evidence: Evidence, world: str, metric: str, names: Iterable[str], conditions: Iterable[str]
+) -> list[str]:
+    """What baselines score on the same episodes, a sentence per condition; none where they were not measured."""
+    sentences = []
+    for condition in conditions:
+        told = []
+        for name in names:
+            with suppress(NotMeasured):
+                told.append(f"{name} {evidence.baseline(world, name, metric, condition):.3g}")
+        sentences += [f"for scale ({metric}, {condition}): {', '.join(told)}"] if told else []
+    return sentences

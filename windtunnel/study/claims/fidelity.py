@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from windtunnel.study.claim import Claim
-from windtunnel.study.claims.common import ONE_PRIOR, PAPER, PRIORS, beside, on
+from windtunnel.study.claims.common import ONE_PRIOR, PAPER, PRIORS, for_scale, on
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.quantity import ratio
 from windtunnel.study.verdict import Verdict, held, jointly, otherwise
 
+ENTROPY = "entropy_mae_bits"
+METRICS = {
+    ENTROPY: "entropy error per sequence",
+    "curve_mae_bits": "entropy error of the averaged curve",
+    "kl_bits": "KL(exact ‖ model)",
+}
+CURVE = {"for the averaged-curve metric": "curve_mae_bits"}
 SCALE = {"bijection": ("uniform", "last-observation"), "hmm": ("uniform", "window-1", "window-2")}
 WIDE_GAP = 10.0
 POSITION = "for an MLP that sees one position and no context"
@@ -20,23 +27,26 @@ STACKED = {
 """Skips and optimiser are two things: the stack alone is to blame only if it fails with our optimiser and sweep too."""
 
 
-def reaches(cell: str, line: float, conditions: Mapping[str, str]) -> Callable[[Evidence], Verdict]:
-    """Per-sequence entropy error below the published number; else, only the averaged curve is."""
+def reaches(
+    cell: str, line: float, conditions: Mapping[str, str], weaker: Mapping[str, str] = CURVE
+) -> Callable[[Evidence], Verdict]:
+    """Per-sequence entropy error below the published number under every condition; else, what weaker metrics say.
+
+    weaker: words -> metric under which the statement may hold where the error per sequence misses the line.
+    """
     world = cell.partition("-")[0]
 
     def test(evidence: Evidence) -> Verdict:
-        def reading(metric: str, told: str) -> Verdict:
-            return on(
-                conditions,
-                lambda condition, words: held(
-                    evidence.score(cell, metric, condition), "below", line, f"{cell}, {told}, {words}"
-                ),
-            )
+        def reading(metric: str) -> Verdict:
+            def at(condition: str, words: str) -> Verdict:
+                found = evidence.score(cell, metric, condition)
+                return held(found, "below", line, f"{cell}, {METRICS[metric]} in bits, {words}")
 
-        primary = reading("entropy_mae_bits", "entropy error per sequence in bits")
-        curve = reading("curve_mae_bits", "entropy error of the averaged curve in bits")
-        told = beside(evidence, world, "entropy_mae_bits", *SCALE[world])
-        return otherwise(primary, {"for the averaged-curve metric": curve}).because(*[told] * bool(told))
+            return on(conditions, at)
+
+        others = {words: reading(metric) for words, metric in weaker.items()}
+        scale = for_scale(evidence, world, ENTROPY, SCALE[world], conditions.values())
+        return otherwise(reading(ENTROPY), others).because(*scale)
 
     return test
 
@@ -53,8 +63,8 @@ def fails(
     def test(evidence: Evidence) -> Verdict:
         def reading(name: str) -> Verdict:
             def at(condition: str, words: str) -> Verdict:
-                line = evidence.baseline(world, "uniform", "entropy_mae_bits", condition) / 2
-                error = evidence.score(name, "entropy_mae_bits", condition)
+                line = evidence.baseline(world, "uniform", ENTROPY, condition) / 2
+                error = evidence.score(name, ENTROPY, condition)
                 return held(error, "above", line, f"{name}, entropy error per sequence, half of uniform's {words}")
 
             return on(conditions, at)
@@ -74,7 +84,7 @@ def gap(world: str) -> Callable[[Evidence], Verdict]:
 
     def test(evidence: Evidence) -> Verdict:
         def reading(mlp: str) -> Verdict:
-            errors = [evidence.score(name, "entropy_mae_bits") for name in (mlp, f"{world}-transformer")]
+            errors = [evidence.score(name, ENTROPY) for name in (mlp, f"{world}-transformer")]
             return held(ratio(*errors), "above", WIDE_GAP, f"entropy error of {mlp} over that of {world}-transformer")
 
         other = f"{world}-mlp-position"

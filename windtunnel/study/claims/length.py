@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 from windtunnel.study.claim import Claim
-from windtunnel.study.claims.common import PAPER
+from windtunnel.study.claims.common import HMM, PAPER
 from windtunnel.study.claims.nulls import beyond_nulls, require_learned
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.quantity import Quantity, difference
-from windtunnel.study.verdict import Verdict, held, qualified
+from windtunnel.study.verdict import Side, Verdict, held, qualified
 
 METRIC = "entropy_mae_bits"
 ALONE = "as an average over all positions: those beyond the trained length alone miss it"
-LEARNED = "without a position embedding, as in the paper's shape and optimiser at our budget"
+PAPERS_OWN = "without a position embedding, as in the paper's shape and optimiser at our budget"
 TIMES = 10.0
-LATE, OFF = "hmm-transformer", "bits lost with late attention off"
+OFF = "bits lost with late attention off"
 
 
 def generalises(length: int, line: float) -> Callable[[Evidence], Verdict]:
@@ -27,37 +26,36 @@ def generalises(length: int, line: float) -> Callable[[Evidence], Verdict]:
             return held(evidence.score(cell, METRIC, condition), "below", line, f"{cell}, {condition}, entropy error")
 
         controls = {
-            ALONE: reading("hmm-transformer", f"length-{length}-beyond"),
-            LEARNED: reading("hmm-transformer-paper", f"length-{length}"),
+            ALONE: reading(HMM, f"length-{length}-beyond"),
+            PAPERS_OWN: reading("hmm-transformer-paper", f"length-{length}"),
         }
-        return qualified(reading("hmm-transformer", f"length-{length}"), controls)
+        return qualified(reading(HMM, f"length-{length}"), controls)
 
     return test
 
 
 def far(evidence: Evidence) -> Verdict:
     """Ten times the trained length, new positions alone."""
-    return held(
-        evidence.score("hmm-transformer", METRIC, "length-200-beyond"), "below", 0.029, "K = 21 to 200, entropy error"
-    )
+    found = evidence.score(HMM, METRIC, "length-200-beyond")
+    return held(found, "below", 0.029, "K = 21 to 200, entropy error")
 
 
 def late(evidence: Evidence) -> Verdict:
     """Bits lost with the top two layers' attention off: at K = 50 more than ten times those at K = 20."""
-    require_learned(evidence, LATE)
-    at = {k: evidence.record(LATE, OFF, length=k, positions="all") for k in (20, 50)}
+    require_learned(evidence, HMM)
+    at = {k: evidence.record(HMM, OFF, length=k, positions="all") for k in (20, 50)}
     told = f"bits lost with late attention off, K = 20: {at[20]}; K = 50: {at[50]}"
     excess = difference(at[50], _times(at[20], TIMES))
     verdict = held(excess, "above", 0.0, f"bits lost at K = 50 less {TIMES:g} times those at K = 20").because(told)
-    return qualified(verdict, beyond_nulls(evidence, LATE, OFF, length=50, positions="all"))
+    return qualified(verdict, beyond_nulls(evidence, HMM, OFF, length=50, positions="all"))
 
 
-def late_at(length: int, side: Literal["below", "above"], line: float) -> Callable[[Evidence], Verdict]:
+def late_at(length: int, side: Side, line: float) -> Callable[[Evidence], Verdict]:
     """The published number itself."""
 
     def test(evidence: Evidence) -> Verdict:
-        require_learned(evidence, LATE)
-        found = evidence.record(LATE, OFF, length=length, positions="all")
+        require_learned(evidence, HMM)
+        found = evidence.record(HMM, OFF, length=length, positions="all")
         return held(found, side, line, f"bits of KL lost with late attention off, K = {length}")
 
     return test
@@ -75,7 +73,7 @@ def _longer(length: int, line: float) -> Claim:
         PAPER,
         f"{line:g} bits (averaged over all positions)",
         f"entropy error per sequence at K = {length}: all positions, new ones alone, and with learned positions",
-        ("hmm-transformer", "hmm-transformer-paper"),
+        (HMM, "hmm-transformer-paper"),
         generalises(length, line),
     )
 
@@ -89,16 +87,18 @@ CLAIMS = [
         f"{PAPER}, read further by us",
         "none; the published number for K = 50 is the line",
         "entropy error per sequence at positions 21 to 200 alone; the line is 0.029 bits",
-        ("hmm-transformer",),
+        (HMM,),
         far,
     ),
+]
+LATE_ATTENTION = [
     Claim(
         "late-attention",
         "Late attention is not needed at the trained length but for roll-out beyond it.",
         PAPER,
         "with the top two layers' attention off, 1.6e-3 bits at K = 20 and 1.79 at K = 50",
         f"bits of KL lost at K = 50 against {TIMES:g} times those at K = 20",
-        (LATE, "hmm-references"),
+        (HMM, "hmm-references"),
         late,
     ),
     Claim(
@@ -107,7 +107,7 @@ CLAIMS = [
         PAPER,
         "1.6e-3 bits at K = 20",
         "bits of KL lost with the top two layers' attention off; the line is below 1.6e-3",
-        (LATE, "hmm-references"),
+        (HMM, "hmm-references"),
         late_at(20, "below", 1.6e-3),
     ),
     Claim(
@@ -116,7 +116,7 @@ CLAIMS = [
         PAPER,
         "1.79 bits at K = 50",
         "bits of KL lost with the top two layers' attention off; the line is above 1.79",
-        (LATE, "hmm-references"),
+        (HMM, "hmm-references"),
         late_at(50, "above", 1.79),
     ),
 ]

@@ -6,10 +6,11 @@ null reaches it too, the claim holds only in the words of that null, e.g. "only 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
-from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.verdict import Verdict, held, qualified
+from windtunnel.study.evidence import Evidence, NotMeasured, Record, less_null
+from windtunnel.study.verdict import Side, Verdict, held, qualified
 
 LEARNED = 0.1  # a network has learned its task when its KL is below this share of the uniform guess's
 WORDS = {
@@ -33,24 +34,28 @@ def require_learned(evidence: Evidence, *cells: str) -> None:
 
 
 def beyond_nulls(
-    evidence: Evidence, cell: str, name: str, side: Literal["below", "above"] = "above", **where: Any
+    evidence: Evidence, cell: str, name: str, side: Side = "above", words: Mapping[str, str] = WORDS, **where: Any
 ) -> dict[str, Verdict]:
     """One control per null of a reading: does it lie on that side of the null?  Words for a failure -> verdict."""
-    found = {}
-    for null in evidence.nulls(cell, name, **where):
-        told = f"{cell}, {name}, less that of its null “{null}”"
-        found[words(null)] = held(evidence.over_null(cell, name, null, **where), side, 0.0, told)
-    return found
+    return beyond(evidence.readings(cell, name, **where), f"{cell}, {name}", side, words)
 
 
-def words(null: str) -> str:
-    """To follow "reproduced only"."""
-    return WORDS.get(null, f"as in its null “{null}”")
+def beyond(
+    readings: list[Record], what: str, side: Side = "above", words: Mapping[str, str] = WORDS
+) -> dict[str, Verdict]:
+    """The same for readings at hand, one per seed, each seed against its own draws; they must share a null."""
+    common = [null for null in readings[0]["nulls"] if all(r["nulls"].get(null) for r in readings)]
+    if not common:
+        raise NotMeasured(f"{what}: has no null to stand out from")
+    return {
+        words.get(null) or WORDS.get(null) or f"as in its null “{null}”": held(
+            less_null(readings, null), side, 0.0, f"{what}, less its null “{null}”"
+        )
+        for null in common
+    }
 
 
-def reading(
-    evidence: Evidence, cell: str, name: str, side: Literal["below", "above"], line: float, told: str, **where: Any
-) -> Verdict:
+def reading(evidence: Evidence, cell: str, name: str, side: Side, line: float, told: str, **where: Any) -> Verdict:
     """An instrument's reading on the claimed side of a line, and of each of its nulls."""
     require_learned(evidence, cell)
     primary = held(evidence.record(cell, name, **where), side, line, told)

@@ -6,20 +6,19 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
-from typing import Literal
 
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER
 from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.quantity import Quantity, difference, number, ratio
-from windtunnel.study.verdict import Verdict, held
+from windtunnel.study.verdict import Side, Verdict, held
 from windtunnel.study.worlds import MORE_PAIRS, PAIRS
 
 FEW, MANY = min(PAIRS), max(PAIRS)
 KEPT = 0.9  # an accuracy below this counts as a drop
 
 
-def accuracy(cell: str, side: Literal["below", "above"], line: float) -> Callable[[Evidence], Verdict]:
+def accuracy(cell: str, side: Side, line: float) -> Callable[[Evidence], Verdict]:
     """Share of right answers at 64 pairs."""
 
     def test(evidence: Evidence) -> Verdict:
@@ -79,7 +78,7 @@ def _halved(evidence: Evidence, cell: str) -> Quantity:
     return Quantity.of_seeds(found, "log", noise=apart / math.sqrt(12 * len(found)))
 
 
-def _claim(model: str, words: str, published: str, side: Literal["below", "above"], line: float) -> Claim:
+def _claim(model: str, words: str, published: str, side: Side, line: float) -> Claim:
     cell = f"recall-{model}"
     return Claim(
         f"{cell}-accuracy",

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from windtunnel.study.claim import Claim
-from windtunnel.study.claims.common import PAPER, per_seed
+from windtunnel.study.claims.common import HMM_CELLS, PAPER
 from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import Verdict, held, jointly, qualified
@@ -19,7 +19,6 @@ STATED = 2_680_000
 BITS_PER_PARAMETER = 2  # what a network of this kind was found to store at most
 SPARE_BITS = 10.0
 SMALL = 0.25
-ARCHITECTURES = ("transformer", "mamba", "lstm", "mlp")  # those the paper compares
 
 
 def matched(evidence: Evidence) -> Verdict:
@@ -56,16 +55,16 @@ def not_memorised(evidence: Evidence) -> Verdict:
 
 def spread(evidence: Evidence) -> Verdict:
     """Each gap to the next architecture against the seed spread of the two: in the logarithm of the entropy error."""
-    cells = [f"hmm-{model}" for model in ARCHITECTURES]
-    logs = {cell: np.log10(per_seed(evidence, cell, "entropy_mae_bits")) for cell in cells}
+    found = {cell: evidence.score(cell, "entropy_mae_bits") for cell in HMM_CELLS}
+    logs = {cell: np.log10(np.array(score.values or (score.mean,))) for cell, score in found.items()}
     if min(map(len, logs.values())) < 3:
         raise NotMeasured("needs three seeds of each architecture on the HMM")
-    ordered = sorted(cells, key=lambda cell: float(logs[cell].mean()))
+    ordered = sorted(logs, key=lambda cell: float(logs[cell].mean()))
     parts = {}
     for near, far in pairwise(ordered):
         words = f"between {near.removeprefix('hmm-')} and {far.removeprefix('hmm-')}"
-        found, line, told = gap_over_spread(logs[near], logs[far], 1 / SMALL)
-        parts[words] = held(found, "above", line, f"gap over seed spread {words}: {told}; on a scale of unit error")
+        distance, line, told = gap_over_spread(logs[near], logs[far], 1 / SMALL)
+        parts[words] = held(distance, "above", line, f"gap over seed spread {words}: {told}; on a scale of unit error")
     told = ", ".join(f"{cell} {10 ** x.mean():.3g} (×/÷ {10 ** x.std(ddof=1):.2f})" for cell, x in logs.items())
     return jointly(parts).because(told)
 
@@ -95,7 +94,7 @@ CLAIMS = [
         PAPER,
         "five seeds, no number",
         f"gap to the next architecture over the sd over seeds, log10 entropy error, HMM; the line is {1 / SMALL:g}",
-        tuple(f"hmm-{model}" for model in ARCHITECTURES),
+        HMM_CELLS,
         spread,
     ),
     Claim(

@@ -1,0 +1,88 @@
+"""Every page and part of a page that is made from committed results: written, or checked.
+
+    python benchmarks/pages.py            write them all
+    python benchmarks/pages.py --check    exit 1, naming those that are not what the results say
+
+No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md.  From `results/paper`:
+its own claims.json and table.csv (so that verdicts follow the rules as they are now), docs/geometry.md, the figure and
+the made parts of README.md.  From `zoo`: its README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import geometry_page
+import primitives_figure
+import readme_parts
+import records
+import tables
+
+from windtunnel.study import zoo
+from windtunnel.study.claims import CLAIMS
+from windtunnel.study.ledger import summaries
+from windtunnel.study.results import StudyFolder
+from windtunnel.training.files import write_bytes
+
+ROOT = Path(__file__).resolve().parent.parent
+STUDY = Path("results") / "paper"
+
+
+def pages(root: Path) -> dict[str, str | None]:
+    """Path -> what it should hold; None: there should be no such file."""
+    results = root / "benchmarks" / "results"
+    study = StudyFolder(root / STUDY)
+    found: dict[str, str | None] = {
+        "docs/results.md": tables.page(results),
+        "docs/records.md": records.page(records.load_attempts(results)),
+        "docs/geometry.md": geometry_page.page(study) if study.exists() else None,
+        readme_parts.FIGURE: primitives_figure.figure(study) if study.exists() else None,
+        "zoo/README.md": zoo.table(),
+    }
+    readme = (root / "README.md").read_text()
+    found["README.md"] = readme_parts.filled(readme, readme_parts.parts(study if study.exists() else None))
+    return found
+
+
+def ledger(root: Path) -> dict[str, str | None]:
+    """The study's own summaries, which the pages read: these come first."""
+    study = StudyFolder(root / STUDY)
+    if not study.exists():
+        return {}
+    return {str(STUDY / name): text for name, text in summaries(CLAIMS, study.evidence()).items()}
+
+
+def stale(root: Path, wanted: dict[str, str | None]) -> list[str]:
+    """Those that are not what they should be."""
+    there = {name: (root / name).read_text() if (root / name).exists() else None for name in wanted}
+    return [name for name, text in wanted.items() if there[name] != text]
+
+
+def write(root: Path, wanted: dict[str, str | None]) -> None:
+    """Bring those up to date that are not."""
+    for name in stale(root, wanted):
+        text = wanted[name]
+        if text is None:
+            (root / name).unlink()
+        else:
+            write_bytes(root / name, text.encode())
+        print(f"{name}: {'removed' if text is None else 'written'}")
+
+
+def main(words: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Write every page that is made from committed results.")
+    parser.add_argument("--check", action="store_true", help="only say which are not up to date")
+    parser.add_argument("--root", type=Path, default=ROOT, help="of the repository")
+    options = parser.parse_args(words)
+    for made in (ledger, pages):
+        wanted = made(options.root)
+        if not options.check:
+            write(options.root, wanted)
+        elif old := stale(options.root, wanted):
+            sys.exit(f"not what the results say: {', '.join(old)}; run: python benchmarks/pages.py")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The parts of README.md that are made from the committed study: verdicts in short, the primitives table, its figure.
+
+`python benchmarks/pages.py` puts them between `<!-- made: NAME -->` and `<!-- end -->`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from windtunnel.study.files import markdown
+from windtunnel.study.paper_plan import ARCHITECTURES
+from windtunnel.study.primitives import PRIMITIVES
+from windtunnel.study.quantity import Quantity
+from windtunnel.study.results import StudyFolder
+from windtunnel.study.scorecard import Row, scorecard
+from windtunnel.study.verdict import DECIDED, ONLY_AS, OUTCOMES
+
+FIGURE = "docs/primitives.svg"
+MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+NOT_YET = (
+    "The full-size study (`windtunnel reproduce --preset paper`, one GPU) has not been run yet: no verdicts so far."
+)
+
+
+def filled(text: str, parts: dict[str, str]) -> str:
+    """README.md with its parts anew; each must have its place, and each place its part."""
+    places = [name for _, name, _ in MADE.findall(text)]
+    if sorted(places) != sorted(parts):
+        raise ValueError(f"README.md has places for {places}, and there are parts {list(parts)}")
+    return MADE.sub(lambda found: f"{found[1]}{parts[found[2]]}\n{found[3]}", text)
+
+
+def parts(study: StudyFolder | None) -> dict[str, str]:
+    """Name -> Markdown."""
+    if study is None:
+        return {"verdicts": NOT_YET, "primitives": "No networks yet, so no table."}
+    return {"verdicts": verdicts(study), "primitives": primitives(study)}
+
+
+def verdicts(study: StudyFolder) -> str:
+    """How many of each kind, and those that were decided, one row each."""
+    ledger, head = study.ledger(), study.head()
+    counts = {outcome: sum(entry["outcome"] == outcome for entry in ledger) for outcome in OUTCOMES}
+    words = dict(zip(OUTCOMES, OUTCOMES, strict=True)) | {ONLY_AS: "reproduced only in part"}
+    told = ", ".join(f"{count} {words[outcome]}" for outcome, count in counts.items() if count)
+    devices = ", ".join(sorted({environment["device"] for environment in head["environments"]}))
+    lines = [
+        f"Of {len(ledger)} published statements: {told}. All of them with numbers, intervals and reasons:"
+        " `windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
+        f" [docs/geometry.md](docs/geometry.md). The study took {head['seconds']['gpu']:,.0f} seconds of {devices}.",
+        "",
+        "<details><summary>The verdicts</summary>",
+        "",
+        *markdown(
+            ["statement", "published", "measured", "verdict"],
+            [[e["claim"], e["published"], _value(e["value"]), e["verdict"]] for e in ledger if e["outcome"] in DECIDED],
+        ),
+        "",
+        "</details>",
+    ]
+    return "\n".join(lines)
+
+
+def _value(record: Mapping[str, Any] | None) -> str:
+    return "" if record is None else Quantity.of_record(record).brief()
+
+
+def primitives(study: StudyFolder) -> str:
+    """Who realises which primitive, networks first, then the predictors that show the scale at work."""
+    rows = scorecard(study.cells())
+    worlds = list(dict.fromkeys((row.primitive, row.world) for row in rows))
+    worlds.sort(key=lambda place: PRIMITIVES.index(place[0]))
+    found: dict[tuple[bool, str], dict[tuple[str, str], Row]] = {}
+    for row in rows:
+        found.setdefault((not row.network, row.subject), {})[row.primitive, row.world] = row
+    body = [
+        [f"**{name}**" if not other else name, *(_share(found[other, name].get(at)) for at in worlds)]
+        for other, name in sorted(found, key=_place)
+    ]
+    lines = [
+        "Share of what a primitive is worth, 1 − KL/KL(B): B has every primitive but the one tested and stands at 0,"
+        " exact inference at 1. Realised: the interval lies above 0.95; absent: below 0.10.",
+        "",
+        *markdown(["", *(f"{primitive}: {world}" for primitive, world in worlds)], body),
+        "",
+        f"![shares of the primitives that each architecture realises, one dot per seed]({FIGURE})",
+    ]
+    return "\n".join(lines)
+
+
+def _place(subject: tuple[bool, str]) -> tuple[bool, int, str]:
+    other, name = subject
+    return other, ARCHITECTURES.index(name) if name in ARCHITECTURES else len(ARCHITECTURES), name
+
+
+def _share(row: Row | None) -> str:
+    if row is None:
+        return ""
+    if row.share["bimodal"]:
+        return f"{row.state}, {row.share['successes']} of {len(row.share['per_seed'])} seeds"
+    return f"{row.state} {_value(row.share['share'])}"

@@ -1,0 +1,137 @@
+"""Pages that are made from results say what the results say; the geometry page, the README and the ledger agree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.study.planted import Planted
+from tests.study.plants import CANNOT, PLANTS, keys, order
+from windtunnel.study.claims import GEOMETRIC
+from windtunnel.study.paper_plan import SURVEYED
+from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import geometry_page  # noqa: E402
+import pages  # noqa: E402
+import readme_parts  # noqa: E402
+
+
+def test_the_committed_pages_are_up_to_date():
+    line = [sys.executable, "benchmarks/pages.py", "--check"]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def stale(root: Path) -> str:
+    """What the check complains of; nothing if all is well."""
+    try:
+        pages.main(["--root", str(root), "--check"])
+    except SystemExit as complaint:
+        return str(complaint)
+    return ""
+
+
+def write(root: Path) -> None:
+    pages.main(["--root", str(root)])
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    """A repository with everything but a study."""
+    shutil.copytree(ROOT / "benchmarks" / "results", tmp_path / "benchmarks" / "results")
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
+    for name in ("README.md", "zoo/README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def plant() -> Planted:
+    """A study in which every claim has an answer, of all five kinds."""
+    p = Planted()
+    for name, one in PLANTS.items():
+        if name != "primitives-table":
+            how = {"value-manifold": "no", "sharpening-target": "straddle"}.get(name, "no" if name in CANNOT else "yes")
+            one(p, how)
+    for reading in p.cells["bijection-replacement-transformer"]["survey"]:
+        if reading["name"] == "entropy after position, PC1":
+            reading["value"] *= 0.1
+    for name in filter(p.cells.__contains__, SURVEYED):
+        p.learned(name)
+    return p
+
+
+def test_pages_follow_a_study_and_notice_every_change(root):
+    p = plant()
+    study = p.write(root / "results" / "paper")
+    assert "docs/geometry.md" in stale(root)
+    write(root)
+    assert not stale(root)
+    told = (root / "docs" / "geometry.md").read_text()
+    ledger = {entry["id"]: entry for entry in study.ledger()}
+    for claim in GEOMETRIC:
+        assert f"## {claim.words}" in told and f"**{geometry_page.answer(ledger[claim.id])}**" in told
+    assert {ledger[claim.id]["outcome"] for claim in GEOMETRIC} == {REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED}
+    assert "**holds only without the position control**" in told and "a made-up card, torch 2, Python 3" in told
+    readme = (root / "README.md").read_text()
+    assert f"Of {len(ledger)} published statements: " in readme and "| **transformer** | realised 0.99" in readme
+    figure = ElementTree.fromstring((root / "docs" / "primitives.svg").read_text())
+    assert len(figure.findall("{http://www.w3.org/2000/svg}circle")) > 50
+
+    # a number in a cell: the ledger is stale first, and then the pages
+    cell = study.cell("bijection-transformer")
+    for reading in cell["survey"]:
+        reading["value"] = None if reading["value"] is None else reading["value"] * 0.3
+    study.write_cell("bijection-transformer", cell)
+    assert "results/paper/claims.json" in stale(root)
+    write(root)
+    assert (root / "docs" / "geometry.md").read_text() != told and not stale(root)
+    # a number in a page
+    (root / "README.md").write_text((root / "README.md").read_text().replace("realised 0.99", "realised 1.00"))
+    assert "README.md" in stale(root) and "geometry" not in stale(root)
+    # a study that is gone: its pages go with it
+    shutil.rmtree(root / "results")
+    write(root)
+    assert not (root / "docs" / "geometry.md").exists() and not stale(root)
+    assert "has not been run yet" in (root / "README.md").read_text()
+
+
+def test_the_words_of_an_answer():
+    told = {"outcome": ONLY_AS, "only_as": "as in untrained networks", "reasons": [""]}
+    assert geometry_page.answer(told) == "holds only as in untrained networks"
+    plain = {REPRODUCED: "holds", NOT: "does not hold", INCONCLUSIVE: "undecided", UNTESTED: "not judged"}
+    for outcome, words in plain.items():
+        assert geometry_page.answer({"outcome": outcome, "reasons": ["needs a cell"]}) == words
+    unknowable = {"outcome": UNTESTED, "reasons": ["x: no reading (not identifiable: position fixes the entropy)"]}
+    assert geometry_page.answer(unknowable) == "not identifiable"
+
+
+def test_other_networks_stand_below_the_statement_with_their_own_answers(tmp_path):
+    p = Planted()
+    keys(p, "yes")
+    order(p, "yes")
+    other = p.cell("bijection-replacement-transformer")
+    other["survey"] += [r | {"value": r["value"] + 0.2} for r in p.cells["bijection-transformer"]["survey"]]
+    study = p.write(tmp_path)
+    (entry,) = [entry for entry in study.ledger() if entry["id"] == "orthogonal-keys"]
+    rows = [line for line in geometry_page.section(entry) if line.startswith("| bijection")]
+    assert rows[0].startswith("| bijection-transformer | **holds**")
+    assert rows[1].startswith("| bijection-replacement-transformer | **does not hold** |")
+    assert "Holm" in rows[0] and "Holm" not in rows[1]
+    json.dumps(entry)
+
+
+def test_each_part_of_the_readme_has_its_place():
+    text = "a\n<!-- made: one -->\nold\n<!-- end -->\nb\n"
+    assert readme_parts.filled(text, {"one": "new"}) == "a\n<!-- made: one -->\nnew\n<!-- end -->\nb\n"
+    with pytest.raises(ValueError, match="places for"):
+        readme_parts.filled(text, {"one": "new", "two": "more"})

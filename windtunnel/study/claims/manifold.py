@@ -1,0 +1,137 @@
+"""What the values and the last layer are said to look like: one direction, ordered by entropy, or collapsed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from windtunnel.study.claim import Claim
+from windtunnel.study.claims.common import BIJECTION, HMM, LSTM, MAMBA, PAPER, REPLACED, Question, of, of_each
+from windtunnel.study.claims.nulls import beyond_nulls, reading, require_learned
+from windtunnel.study.evidence import Evidence, NotMeasured
+from windtunnel.study.verdict import Verdict, held, otherwise, qualified
+
+STACKED = {"for the stacked LSTM without skips, with the paper's optimiser": "hmm-lstm-stacked"}
+ALONE, AFTER, WHOLE = "entropy, position ignored, PC1", "entropy after position, PC1", "entropy, position ignored, all"
+ORDERED = 0.5  # a direction is ordered by what explains half of it
+
+
+def one_direction(evidence: Evidence, cell: str) -> Verdict:
+    """One component carries 84% of the values' variance."""
+    told = f"{cell}, PC1 share of the last layer's values"
+    return reading(evidence, cell, "PC1 share", "above", 0.84, told, stream="values")
+
+
+def ordered(evidence: Evidence, cell: str) -> Verdict:
+    """Entropy explains half of the first component; and half of what position leaves of it, beyond the nulls.
+
+    Where position fixes the entropy the instrument says that this is not identifiable, and so does the verdict.
+    """
+    require_learned(evidence, cell)
+    stream = "values" if evidence.cell(cell)["model"] == "transformer" else "residual"
+    told = f"{cell}, share of PC1 of the {stream} that entropy explains"
+    left = held(
+        evidence.record(cell, AFTER, stream=stream), "above", ORDERED, f"{told}, once position is regressed out"
+    )
+    controls = {"without the position control": left} | beyond_nulls(evidence, cell, AFTER, stream=stream)
+    return qualified(held(evidence.record(cell, ALONE, stream=stream), "above", ORDERED, told), controls)
+
+
+def of_lstm(read: Question) -> Callable[[Evidence], Verdict]:
+    """A reading of the LSTM's last layer: the residual LSTM's, else the published stacked one's, if that learned."""
+
+    def test(evidence: Evidence) -> Verdict:
+        others, untold = {}, []
+        for words, cell in STACKED.items():
+            try:
+                others[words] = read(evidence, cell)
+            except NotMeasured as missing:
+                untold.append(str(missing))
+        return otherwise(read(evidence, LSTM), others).because(*untold)
+
+    return test
+
+
+def collapsed(evidence: Evidence, cell: str) -> Verdict:
+    """One direction carries 90% of the last layer's variance."""
+    return reading(evidence, cell, "PC1 share", "above", 0.90, f"PC1 share of {cell}'s last layer", stream="residual")
+
+
+def without_entropy(evidence: Evidence, cell: str) -> Verdict:
+    """Entropy cannot be read off the last layer.  No null: that an untrained network lacks it too proves nothing."""
+    require_learned(evidence, cell)
+    found = evidence.record(cell, WHOLE, stream="residual")
+    return held(found, "below", 0.05, f"R² of entropy with {cell}'s last layer")
+
+
+def spread(evidence: Evidence, cell: str) -> Verdict:
+    """The last layer spreads over several directions."""
+    return reading(evidence, cell, "PC1 share", "below", 0.25, f"PC1 share of {cell}'s last layer", stream="residual")
+
+
+def with_entropy(evidence: Evidence, cell: str) -> Verdict:
+    """Entropy can be read off the last layer, at least as well as published."""
+    told = f"R² of entropy with {cell}'s last layer"
+    return reading(evidence, cell, WHOLE, "above", 0.40, told, stream="residual")
+
+
+CLAIMS = [
+    Claim(
+        "value-manifold",
+        "Values lie along one direction.",
+        PAPER,
+        "PC1 carries 84–90% of the variance",
+        "PC1 share of the last layer's values; the line is 0.84, and its nulls: untrained networks, the embedding",
+        (BIJECTION, "bijection-references"),
+        of(one_direction, BIJECTION),
+        elsewhere=of_each(one_direction, REPLACED, HMM),
+    ),
+    Claim(
+        "value-order",
+        "That direction is ordered by posterior entropy.",
+        PAPER,
+        "a manifold ordered by entropy; said of bijection without replacement, where position alone fixes the entropy",
+        f"with replacement: share of PC1 that entropy explains, the line is {ORDERED}; controls: the same once position"
+        " is regressed out, and its nulls",
+        (REPLACED, "bijection-replacement-references"),
+        of(ordered, REPLACED),
+        elsewhere=of_each(ordered, BIJECTION, HMM, MAMBA, LSTM),
+    ),
+    Claim(
+        "mamba-entropy",
+        "Mamba's last layer carries the posterior entropy.",
+        PAPER,
+        "R² 0.40",
+        "R² of entropy with the last layer, held-out sequences; the line is 0.40, and its nulls",
+        (MAMBA, "hmm-references"),
+        of(with_entropy, MAMBA),
+        elsewhere=of_each(with_entropy, HMM, LSTM),
+    ),
+    Claim(
+        "mamba-spread",
+        "Mamba's last layer spreads over several directions.",
+        PAPER,
+        "PC1 21.9%",
+        "PC1 share of the last layer; the line is below 0.25, and below its nulls",
+        (MAMBA, "hmm-references"),
+        of(spread, MAMBA),
+        elsewhere=of_each(spread, HMM, LSTM),
+    ),
+    Claim(
+        "lstm-collapse",
+        "The LSTM's last layer collapses onto one direction.",
+        PAPER,
+        "PC1 92.3%",
+        "PC1 share of the last layer; the line is 0.90, and its nulls",
+        (LSTM, "hmm-lstm-stacked", "hmm-references"),
+        of_lstm(collapsed),
+    ),
+    Claim(
+        "lstm-entropy",
+        "The LSTM's last layer does not carry the posterior entropy.",
+        PAPER,
+        "R² 0.004",
+        "R² of entropy with the last layer; the line is below 0.05",
+        (LSTM, "hmm-lstm-stacked", "hmm-references"),
+        of_lstm(without_entropy),
+    ),
+]

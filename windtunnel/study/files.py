@@ -1,0 +1,41 @@
+"""How a study writes: the format version of its folder, digits, lines, and tables in Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+FORMAT = 1
+DIGITS = 5  # significant ones of what is derived: more than any of these numbers is known to
+
+
+def rounded(value: Any) -> Any:
+    """Plain data with its floats to DIGITS significant digits."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {key: rounded(part) for key, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def in_lines(record: Mapping[str, Any]) -> str:
+    """JSON with a line for each entry of each part: small, and a change of one reading is a change of one line."""
+
+    def part(value: Any) -> str:
+        if isinstance(value, Mapping) and value:
+            return "{\n" + ",\n".join(f"  {json.dumps(key)}: {json.dumps(v)}" for key, v in value.items()) + "\n }"
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            return "[\n" + ",\n".join(f"  {json.dumps(entry)}" for entry in value) + "\n ]"
+        return json.dumps(value)
+
+    return "{\n" + ",\n".join(f" {json.dumps(key)}: {part(value)}" for key, value in record.items()) + "\n}\n"
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a table; a bar inside a field does not end it."""
+
+    def line(fields: Sequence[object]) -> str:
+        return "| " + " | ".join(str(field).replace("|", "\\|") for field in fields) + " |"
+
+    return [line(columns), "|" + "---|" * len(columns), *map(line, rows)]

@@ -1,0 +1,29 @@
+"""claims.json and table.csv: what follows from the cells of a study, and from nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from windtunnel.study.claim import Claim, judge
+from windtunnel.study.evidence import Evidence
+from windtunnel.study.files import FORMAT, rounded
+from windtunnel.study.tidy import tidy
+from windtunnel.study.verdict import Verdict
+
+
+def summaries(claims: list[Claim], evidence: Evidence, verdicts: Mapping[str, Verdict] | None = None) -> dict[str, str]:
+    """The files that follow from the cells alone: name -> text."""
+    verdicts = judge(claims, evidence) if verdicts is None else verdicts
+    entries = [ledger_entry(claim, verdicts[claim.id], claim.judge_elsewhere(evidence)) for claim in claims]
+    ledger = json.dumps({"format": FORMAT, "claims": entries}, indent=1) + "\n"
+    return {"table.csv": tidy(evidence.cells), "claims.json": ledger}
+
+
+def ledger_entry(claim: Claim, verdict: Verdict, elsewhere: Mapping[str, Verdict]) -> dict[str, Any]:
+    """A claim and its verdict as plain data; rounded, so that the last bit of a machine makes no other file."""
+    told = {"id": claim.id, "claim": claim.words, "verdict": verdict.words}
+    told |= {name: getattr(claim, name) for name in ("source", "published", "measured")}
+    others = {cell: {"verdict": other.words} | other.to_dict() for cell, other in elsewhere.items()}
+    return rounded(told | {"cells": list(claim.cells)} | verdict.to_dict() | {"elsewhere": others})
