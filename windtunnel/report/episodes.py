@@ -54,6 +54,7 @@ def stepped(model: nn.Module, tunnel: Tunnel) -> dict[str, Any]:
 
     tokens (n, T) names; readout (K,); labels (n, K); exact, model (n, K, C); kl_bits, exact_bits, model_bits (n, K)
     attention (n, L, H, K, T) as base64 bytes, or None where there is no softmax attention
+    chain     of an HMM: the hidden chain of each episode, transition (n, S, S) and emission (n, S, V)
     """
     home = next(model.parameters()).device
     one = tunnel.sample(1, SEED, "test", home)
@@ -77,6 +78,7 @@ def stepped(model: nn.Module, tunnel: Tunnel) -> dict[str, Any]:
         "model_bits": _significant(model_entropy_bits(log_q)),
         "attention": _attention(model, episodes) if patterned else None,
         "corners": np.round(corners(tunnel.classes), 4).tolist() if states else None,
+        "chain": _chain(episodes) if isinstance(tunnel, HMM) else None,
     }
     return {"count": count, "layers": shape[1], "heads": shape[2], "data": deflate(data)}
 
@@ -84,6 +86,10 @@ def stepped(model: nn.Module, tunnel: Tunnel) -> dict[str, Any]:
 def _attention(model: nn.Module, episodes: Episodes) -> str:
     patterns = patterns_at_readout(model, episodes)
     return base64.b64encode(np.round(255 * patterns).astype(np.uint8).tobytes()).decode()
+
+
+def _chain(episodes: Episodes) -> dict[str, list]:
+    return {name: _rounded(episodes.latent[name], 3) for name in ("transition", "emission")}
 
 
 def _rounded(values: torch.Tensor, digits: int) -> list:

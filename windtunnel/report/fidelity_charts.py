@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from windtunnel.study.quantity import number
 
 _PAIRS = re.compile(r"pairs-(\d+)$")
 _LENGTH = re.compile(r"length-(\d+)(-beyond)?$")
+INTERVALS = "Bars are 95% intervals over seeds, or over test sequences where there is one seed."
 
 
 def fidelity_charts(source: Source) -> list[Chart]:
@@ -35,28 +37,29 @@ def scores(source: Source) -> dict[str, Mapping[str, Any]]:
 
 
 def distance(source: Source) -> Chart | None:
-    """KL of every network with its interval, the baselines beside it."""
+    """KL of every network with its interval, and the baselines as rows of their own."""
     found, views, best = scores(source), {}, []
-    for world, names in source.worlds(sorted(found)).items():
+    for world, names in source.worlds(found).items():
         names = sorted(names, key=lambda name: _finite(found[name]["mean"]))
-        scale = references(source.references(world))
         series = []
         for name in names:
             mean, low, high = ([number(found[name][part])] for part in ("mean", "low", "high"))
-            label = [source.short(name)]
-            series.append(Series(source.short(name), mean, label, low, high, source.model(name), "points", across=True))
-        series += [_reference(name, source.references(world)[name]["kl_bits"], names, source) for name in scale]
-        views[world] = [Panel(x="KL, bits", y="network", log_x=True, series=series)]
+            label = source.short(name)
+            series.append(Series(label, mean, [label], low, high, source.model(name), "points", across=True))
+        known = source.references(world)
+        bases = {base: number(known[base]["kl_bits"]) for base in references(known)}
+        rows = sorted(bases, key=lambda base: _finite(bases[base]))
+        named = {base: base if math.isfinite(bases[base]) else f"{base}: ∞" for base in rows}
+        series += [Series(base, [bases[base]], [named[base]], key="baseline", role="null") for base in rows]
+        views[world] = [Panel(x="KL, bits", y="who", log_x=True, series=series)]
         best.append(f"{world}: {source.short(names[0])} {bits(found[names[0]]['mean'])}")
     if not views:
         return None
-    say = "The further left, the closer to exact inference; grey lines are simple predictors on the same data."
+    say = (
+        "The further left, the closer to exact inference. Solid: networks; hollow: simple predictors on the same data. "
+        + INTERVALS
+    )
     return Chart("distance", "Distance from Bayes", say, "Best network per tunnel. " + listed(best), views, "tunnel")
-
-
-def _reference(name: str, value: Any, names: Sequence[str], source: Source) -> Series:
-    ends = [source.short(names[0]), source.short(names[-1])]
-    return Series(name, [number(value)] * 2, ends, role="reference")
 
 
 def entropy(source: Source) -> Chart | None:
@@ -65,16 +68,15 @@ def entropy(source: Source) -> Chart | None:
     for world, names in source.worlds(source.exhibits).items():
         exact = source.exhibits[names[0]]["curves"]["exact_entropy"]
         steps = list(range(1, len(exact) + 1))
-        series = [_banded(name, source, "model_entropy") for name in names]
-        views[world] = [
-            Panel(x="step", y="entropy, bits", series=[*series, Series("exact", steps, exact, role="exact")])
-        ]
+        series = [Series("exact", steps, exact, role="exact")]
+        series += [_banded(name, source, "model_entropy") for name in names]
+        views[world] = [Panel(x="step", y="entropy, bits", series=series)]
         told.append(f"{world}: exact entropy from {bits(exact[0])} to {bits(exact[-1])}")
     if not views:
         return None
     say = (
-        "Each network's mean entropy should lie on the black line of exact inference; "
-        "the band spans its seeds, least to most. Equal entropy is not yet equal belief."
+        "Each network's mean entropy should run along the broad line of exact inference; "
+        "a band spans the seeds, least to most. Equal entropy is not yet equal belief."
     )
     return Chart("entropy", "Entropy along the sequence", say, listed(told), views, "tunnel")
 
@@ -98,7 +100,10 @@ def per_position(source: Source) -> Chart | None:
         told.append(f"{world}: lowest at the last step is {best[0]}, {bits(best[1])}")
     if not views:
         return None
-    say = "Where along the sequence the distance arises; dashed lines are what simple predictors score at each step."
+    say = (
+        "Where along the sequence the distance arises; grey lines are what simple predictors score at each step. "
+        "A band spans the seeds."
+    )
     return Chart("kl-per-step", "Distance per step", say, listed(told), views, "tunnel")
 
 
@@ -113,7 +118,7 @@ def _baselines(world: str, names: Sequence[str], source: Source, steps: int) -> 
     for name in names:
         if name in source.exhibits:
             found = source.exhibits[name]["curves"]["baselines"]
-            return [Series(base, along, kl, role="reference") for base, kl in found.items()]
+            return [Series(base, along, list(map(number, kl)), role="reference") for base, kl in found.items()]
     level = source.references(world)
     return [
         Series(base, along, [number(level[base]["kl_bits"])] * steps, role="reference") for base in references(level)
@@ -148,7 +153,10 @@ def lengths(source: Source) -> Chart | None:
             told.append(f"{world} at length {panels[-1].series[0].x[-1]}: {listed(ends)}")
     if not views:
         return None
-    say = "A network that infers goes on inferring past its trained length; one that memorised a schedule rises."
+    say = (
+        "A network that infers goes on inferring past its trained length; one that memorised a schedule rises. "
+        + INTERVALS
+    )
     return Chart("length", "Beyond the trained length", say, listed(told), views, "tunnel")
 
 
@@ -211,7 +219,7 @@ def capacity(source: Source) -> Chart | None:
             views[world] = [Panel(x="pairs stored", y="share of answers right", log_x=True, series=series, marks=marks)]
     if not views:
         return None
-    say = "A memory of fixed size must fail at some number of pairs; attention over all of them need not."
+    say = "A memory of fixed size must fail at some number of pairs; attention over all of them need not. " + INTERVALS
     return Chart("capacity", "Recall against the number of pairs", say, listed(told), views, "tunnel")
 
 
@@ -258,7 +266,7 @@ def over_time(source: Source) -> Chart | None:
             views[world] = [panel]
     if not views:
         return None
-    say = "How the distance falls while training goes on, on the validation stream; the band spans the seeds."
+    say = "How the distance falls while training goes on, on the validation stream; a band spans the seeds."
     return Chart("training-time", "Distance against training time", say, listed(told), views, "tunnel")
 
 

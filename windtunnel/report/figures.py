@@ -13,11 +13,12 @@ from typing import Any
 
 from windtunnel.errors import require_choice
 from windtunnel.report.chart import Chart, Cloud, Panel
-from windtunnel.report.palette import SEQUENTIAL
+from windtunnel.report.fields import draw_primitives
+from windtunnel.report.lacks import Lack
 from windtunnel.report.paper import STYLE, draw
-from windtunnel.report.sections import Lack, sections
+from windtunnel.report.sections import sections
+from windtunnel.report.shares import primitives
 from windtunnel.report.source import Source
-from windtunnel.report.verdicts import LEVELS, Primitives, primitives
 
 KINDS = ("pdf", "png")
 DPI = 200
@@ -46,7 +47,7 @@ def write_figures(
     written: list[Path] = []
     table = primitives(source)
     if "primitives" in wanted:
-        written += _save(_primitives(table), folder / "primitives", say)
+        written += _save(draw_primitives(table, STYLE), folder / "primitives", say)
     for section in sections(source):
         for chart in (without_switches(chart) for chart in section.charts if chart.id in wanted):
             for view in chart.views:
@@ -93,31 +94,3 @@ def _save(figure: Any, path: Path, say: Callable[[str], None]) -> list[Path]:
 def _file(chart: str, view: str) -> str:
     """A name that any disk takes."""
     return f"{chart}-{re.sub(r'[^A-Za-z0-9.-]+', '-', view).strip('-')}"
-
-
-def _primitives(table: Primitives) -> Any:
-    """The primitives table as a figure: shade by share, the interval written in."""
-    import matplotlib
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
-    with matplotlib.rc_context(STYLE):
-        width, height = 2.4 + 1.5 * len(table.columns), 0.9 + 0.42 * len(table.rows)
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.add_subplot()
-        axes.set(xlim=(0, len(table.columns)), ylim=(len(table.rows), 0))
-        for i, (_, _, shares) in enumerate(table.rows):
-            for j, share in enumerate(shares):
-                if share is None:
-                    continue
-                face = SEQUENTIAL[round(2 * share.level / LEVELS)]  # the darker ones would hide the text
-                axes.add_patch(Rectangle((j, i), 1, 1, facecolor=face, edgecolor="white", lw=2))
-                axes.text(j + 0.5, i + 0.38, f"{share.mean} {share.ends}", ha="center", va="center", fontsize=7)
-                axes.text(j + 0.5, i + 0.72, share.state, ha="center", va="center", fontsize=6)
-        axes.set_xticks([j + 0.5 for j in range(len(table.columns))], ["\n".join(at) for at in table.columns])
-        axes.set_yticks([i + 0.5 for i in range(len(table.rows))], [row[0] for row in table.rows])
-        axes.xaxis.tick_top()
-        axes.tick_params(length=0)
-        for side in axes.spines.values():
-            side.set_visible(False)
-    return figure

@@ -53,7 +53,7 @@ def geometry_charts(source: Source) -> list[Chart]:
 
 def pictures(source: Source, name: str) -> dict[str, Any]:
     """Subject -> its picture of that name, where it has one."""
-    shown = {subject: record["pictures"].get(name) for subject, record in source.exhibits.items()}
+    shown = {subject: source.exhibits[subject]["pictures"].get(name) for subject in source.ordered(source.exhibits)}
     return {subject: picture for subject, picture in shown.items() if picture}
 
 
@@ -65,8 +65,8 @@ def key_matrices(source: Source) -> Chart | None:
         for title, table in picture["tables"].items():
             off = _off_diagonal(table)
             heat = Heat(labels, labels, table, "|cosine|", 0.0, 1.0)
-            panels.append(Panel(f"{title}: mean {off:.3f}", heat=heat))
-            told.append(f"{name}, {title}: mean off-diagonal {off:.3f}")
+            panels.append(Panel(f"{title}: off the diagonal {off:.2f}", heat=heat))
+            told.append(f"{name}, {title}: mean off the diagonal {off:.3f}")
         views[name] = panels
     if not views:
         return None
@@ -134,7 +134,10 @@ def simplices(source: Source) -> Chart | None:
         told.append(f"{name}: the exact belief and that decoded {listed(list(picture['layers'])[1:])}")
     if not views:
         return None
-    say = "Layer by layer the decoded cloud should take the shape of the exact one; a picture, not a proof."
+    say = (
+        "Layer by layer the cloud that a linear map decodes should take the shape of the exact one. Each point has the "
+        "colour of the state that is likeliest in truth; R² is of sequences that the map was not fitted to."
+    )
     return Chart("simplices", "Belief simplices per layer", say, listed(told), views, "network")
 
 
@@ -143,9 +146,9 @@ def dissociation(source: Source) -> Chart | None:
     views, told = {}, []
     for name, kinds in pictures(source, "dynamics").items():
         kept = {kind: by_seed for kind, by_seed in kinds.items() if kind != "KL"}
-        panels = [_training(kept, "similarity to the end (CKA)")]
+        panels = [_training("how near to the end of training", kept, "similarity (CKA)")]
         if "KL" in kinds:
-            panels.append(_training({"KL": kinds["KL"]}, "KL, bits", log=True))
+            panels.append(_training("distance from Bayes", {"KL": kinds["KL"]}, "KL, bits", log=True))
         views[name] = panels
         told.append(f"{name}: {listed(kept)} over {len(panels[0].series[0].x)} checkpoints")
     if not views:
@@ -154,11 +157,11 @@ def dissociation(source: Source) -> Chart | None:
     return Chart("dissociation", "Frame and precision over training", say, listed(told), views, "network")
 
 
-def _training(kinds: Mapping[str, Mapping[str, Any]], label: str, log: bool = False) -> Panel:
+def _training(title: str, kinds: Mapping[str, Mapping[str, Any]], label: str, log: bool = False) -> Panel:
     series = []
     for kind, by_seed in kinds.items():
         steps = [step + 1 for step, _ in next(iter(by_seed.values()))]
         table = np.array([[value for _, value in rows] for rows in by_seed.values() if len(rows) == len(steps)], float)
         ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
         series.append(Series(kind, steps, table.mean(0).tolist(), *ends, key=kind))
-    return Panel(x="training step + 1", y=label, log_x=True, log_y=log, series=series)
+    return Panel(title, "training step + 1", label, log_x=True, log_y=log, series=series)

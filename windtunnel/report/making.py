@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from windtunnel import __version__
+from windtunnel import __version__, tunnels
 from windtunnel.report.chart import Table
 from windtunnel.report.source import Source
 
@@ -51,9 +51,36 @@ def _row(name: str, recipe: Mapping[str, Any], made: Mapping[str, Any]) -> list[
     return [*shown, environment.get("device"), environment.get("commit")]
 
 
-def told(tunnel: Mapping[str, Any]) -> str:
-    """A tunnel on one line; what is None is left out."""
-    return tunnel["name"] + " " + ", ".join(f"{k} {v}" for k, v in tunnel.items() if k != "name" and v is not None)
+def told(tunnel: Mapping[str, Any], usual: Mapping[str, Any] | None = None) -> str:
+    """A tunnel on one line; what is None, or as usual, is left out."""
+    usual = usual or {}
+    kept = {k: v for k, v in tunnel.items() if k != "name" and v is not None and (k not in usual or v != usual[k])}
+    return f"{tunnel['name']} {', '.join(f'{k} {v}' for k, v in kept.items())}".rstrip()
+
+
+def cards(source: Source) -> Table:
+    """The recipes as the page shows them: the same rows, less wide."""
+    rows = []
+    for row in recipes(source).rows:
+        known = dict(zip(COLUMNS, row, strict=True))
+        recipe = (source.networks.get(known["name"]) or source.exhibits[known["name"]]["origin"])["recipe"]
+        tunnel = recipe["tunnel"]
+        usual = tunnels.to_dict(tunnels.get(tunnel["name"])()) if tunnel["name"] in tunnels.names() else {}
+        size = {kind: v for kind, v in tunnel.items() if kind in ("symbols", "states", "length", "pairs", "keys")}
+        seconds = [f"{known[kind]:,.0f}" for kind in ("training s", "total s") if known[kind] is not None]
+        diverged = f" ({known['diverged']} diverged)" if known["diverged"] else ""
+        rows.append(
+            [
+                known["name"] + (f" (recipe {known['recipe']})" if known["recipe"] != known["name"] else ""),
+                f"{known['model']}, {known['parameters']:,} parameters",
+                told(tunnel, {k: v for k, v in usual.items() if k not in size}),
+                f"{known['steps']:,} × {known['batch']:,} sequences, {known['optimiser']} {known['learning rate']}, "
+                f"on the {'exact belief' if known['supervision'] == 'posterior' else known['supervision']}",
+                f"{known['seeds']}{diverged}",
+                " / ".join(seconds),
+            ]
+        )
+    return Table("recipes", ["name", "network", "tunnel", "training", "seeds", "seconds, training / all"], rows)
 
 
 def machines(source: Source) -> Table:

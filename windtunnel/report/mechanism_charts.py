@@ -17,7 +17,14 @@ SWAPS = Question(
     "swaps",
     "Does swapping a subspace move the belief?",
     "1 means that the prediction goes all the way to the donor's belief; controls should stay at 0.",
-    ("moved to the donor by a swap", "moved to the donor", "dose–response of the patch"),
+    ("moved to the donor by a swap", "moved to the donor"),
+    marks=((1.0, "donor"),),
+)
+DOSE = Question(
+    "dose",
+    "Does a larger patch move it further?",
+    "1: every part of the way moves the prediction by its part; 0: nothing moves; below 0: some step leads back.",
+    ("dose–response of the patch",),
 )
 REMOVED = Question(
     "subspaces",
@@ -42,7 +49,7 @@ LATE = Question(
 def mechanism_charts(source: Source) -> list[Chart]:
     """Those for which there are numbers."""
     found = [ablation_map(source), head_map(source), head_distribution(source)]
-    found += [beside_nulls(source, question) for question in (SWAPS, REMOVED, LATE, ROLES)]
+    found += [beside_nulls(source, question) for question in (SWAPS, DOSE, REMOVED, LATE, ROLES)]
     return [chart for chart in found if chart is not None]
 
 
@@ -83,7 +90,8 @@ def head_map(source: Source) -> Chart | None:
 def _map(source: Source, name: str, row: str, empty: Chart) -> Chart | None:
     """A matrix of layers × rows for each method; the mean over surveyed seeds."""
     views, told = {}, []
-    for subject, records in source.readings.items():
+    for subject in source.ordered(source.readings):
+        records = source.readings[subject]
         kept = [r for r in records if r["name"] == name and r.get("value") is not None]
         methods = list(dict.fromkeys(r["where"]["method"] for r in kept))
         panels = [Panel(f"{method} ablation", heat=_heat(kept, method, row)) for method in methods]
@@ -114,7 +122,8 @@ def _named(row: str, at: Any) -> str:
 def head_distribution(source: Source) -> Chart | None:
     """All heads by what they cost, largest first, over what random subspaces of equal rank cost."""
     views, told = {}, []
-    for subject, records in source.readings.items():
+    for subject in source.ordered(source.readings):
+        records = source.readings[subject]
         kept = [r for r in records if r["name"] == "bits lost to head ablation" and r.get("value") is not None]
         panels = []
         for method in dict.fromkeys(r["where"]["method"] for r in kept):

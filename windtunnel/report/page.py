@@ -1,8 +1,10 @@
 """The page: one HTML file with everything in it.
 
 Text goes through Jinja2's escaping and data through JSON in which `<` cannot occur, so nothing that a user named can
-become markup.  The Content-Security-Policy allows the page's own scripts by their hash and nothing from outside; styles
-may be inline because Plotly sets them, images are data of the page itself.
+become markup.  Plotly and the episodes are deflated, and inflated by the browser when they are needed.
+
+The Content-Security-Policy allows the page's own scripts by their hash and nothing from outside; styles may be inline
+because Plotly sets them, images are data of the page itself.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from windtunnel.report import making, palette, verdicts
+from windtunnel.report import making, palette, shares, verdicts
 from windtunnel.report.chart import Table, to_plain
+from windtunnel.report.episodes import deflate
 from windtunnel.report.sections import Section, sections
 from windtunnel.report.source import Source
 from windtunnel.report.words import interval
 from windtunnel.training.files import write_bytes
 
 HERE = Path(__file__).resolve().parent / "templates"
-SCRIPTS = ("core.js", "ledger.js", "stepper.js", "charts.js")
+SCRIPTS = ("core.js", "look.js", "keys.js", "ledger.js", "stepper.js", "charts.js")
+VERDICT = ("ledger.html.j2", "primitives.html.j2")
 EPISODE_BYTES = 4_500_000  # of all networks in the stepper together
 
 
@@ -40,7 +44,7 @@ def render(source: Source, arguments: Sequence[str] = ()) -> str:
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters["interval"] = interval
     parts = sections(source)
-    tables = [verdicts.claims_table(source), verdicts.primitives_table(source)]
+    tables = [verdicts.claims_table(source), shares.primitives_table(source)]
     tables += [making.recipes(source), making.machines(source)]
     stepper, blocks, left_out = episodes(source)
     script, plotly = own_script(), plotly_script()
@@ -49,7 +53,7 @@ def render(source: Source, arguments: Sequence[str] = ()) -> str:
         style=(HERE / "page.css").read_text(),
         palette=palette,
         script=_as_is(script),
-        plotly=_as_is(plotly),
+        plotly=_as_is(deflate(plotly)),
         data=_as_is(embedded(data(parts, tables, stepper))),
         blocks=[_as_is(embedded(block)) for block in blocks],
         sections=parts,
@@ -59,10 +63,11 @@ def render(source: Source, arguments: Sequence[str] = ()) -> str:
         labels=verdicts.LABELS,
         ledger=verdicts.ordered(source),
         source=source,
-        primitives=verdicts.primitives(source),
+        primitives=shares.primitives(source),
+        verdict_parts=VERDICT if verdicts.judges(source) else VERDICT[::-1],
         steppable=stepper,
         left_out=left_out,
-        recipes=tables[2],
+        recipes=making.cards(source),
         machines=tables[3],
         commands=making.commands(source, list(arguments)),
         made_by=making.made_by(),
@@ -85,14 +90,9 @@ def data(parts: Sequence[Section], tables: Sequence[Table], stepper: Sequence[Ma
 def episodes(source: Source) -> tuple[list[dict[str, Any]], list[str], list[str]]:
     """Networks of the stepper, their deflated episodes in the same order, and the names that found no room.
 
-    HMMs come first, for the simplex; plain recipes before variants of them, which are left out first.
+    Plain recipes come before variants of them, which are left out first.
     """
-
-    def place(name: str) -> tuple[Any, ...]:
-        flat, world = source.exhibits[name]["tunnel"]["name"] != "hmm", source.world(name)
-        return source.variant(name), flat, world.count("-"), world
-
-    order = sorted((n for names in source.worlds(source.exhibits).values() for n in names), key=place)
+    order = sorted(source.ordered(source.exhibits), key=source.variant)
     shown, blocks, left_out, size = [], [], [], 0
     for name in order:
         record = source.exhibits[name]["episodes"]

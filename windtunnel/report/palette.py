@@ -1,4 +1,4 @@
-"""Colours of the page and of print: five hues that colour-blind eyes tell apart, each with its own dash and marker.
+"""Colours of the page and of print: hues that colour-blind eyes tell apart, each with its own marker, in print dash.
 
 Light ones have a contrast of at least 3 : 1 on white, dark-mode ones on near-black; in grey, dashes and markers remain.
 """

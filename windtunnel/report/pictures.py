@@ -20,11 +20,12 @@ from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement
 from windtunnel.geometry.ridge import folds
 from windtunnel.geometry.simplex import corners, polygon
-from windtunnel.geometry.stats import first_share, spectrum
+from windtunnel.geometry.stats import first_share, r_squared, spectrum
 from windtunnel.geometry.task import exact_belief, token_groups
 from windtunnel.mechanism.survey_file import NAME as SURVEY
 from windtunnel.mechanism.survey_file import load_survey
 from windtunnel.report.subjects import Subject
+from windtunnel.report.words import share
 from windtunnel.tunnels import HMM, Episodes, Tunnel
 
 EPISODES, TOKENS = 64, 4_000  # looked at: as many episodes as have so many positions, 16 at least
@@ -122,6 +123,7 @@ def simplex(model: nn.Module, tunnel: Tunnel, world: Episodes) -> dict[str, Any]
     chosen = [names[index] for index in sorted({0, 1, len(names) // 2, len(names) - 1})]
     streams, rounds = at_readout(model, world, chosen), folds(len(belief))
     states = belief.shape[-1]
+    flat = belief.reshape(-1, states)
     kept = np.linspace(0, belief.shape[0] * belief.shape[1] - 1, min(belief[..., 0].size, POINTS)).astype(int)
 
     def points(b: np.ndarray) -> list:
@@ -132,7 +134,9 @@ def simplex(model: nn.Module, tunnel: Tunnel, world: Episodes) -> dict[str, Any]
         decoded = beliefs.decode(streams[name], belief[None], rounds)[0]
         layer = layer_of(name)
         told = f"after layer {layer}" if isinstance(layer, int) else "before the first layer"
-        layers[told] = points(np.exp(beliefs.from_decoded(decoded, log=False)))
+        layers[f"{told}: R² {share(r_squared(flat, decoded.reshape(flat.shape)), 2)}"] = points(
+            np.exp(beliefs.from_decoded(decoded, log=False))
+        )
     likeliest = belief.argmax(-1).ravel()[kept].tolist()
     return {"corners": _short(corners(states)), "layers": layers, "likeliest": likeliest}
 

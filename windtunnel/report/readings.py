@@ -21,19 +21,21 @@ _SAID = ("seed", "method")  # parts of a place that other words already tell
 
 @dataclass(frozen=True)
 class Question:
-    """A chart to be made from readings: those whose name is one of `names` (or its best-of-all)."""
+    """A chart to be made from readings: those whose name is one of `names`; marks as those of a panel."""
 
     id: str
     title: str
     say: str
     names: Sequence[str]
+    marks: Sequence[tuple[float, str]] = ()
 
 
 def beside_nulls(source: Source, question: Question) -> Chart | None:
     """One view per subject, one panel per kind of reading."""
     views, told = {}, []
-    for subject, records in source.readings.items():
-        panels = [p for name in question.names if (p := dots(name, places(records, name))) is not None]
+    for subject in source.ordered(source.readings):
+        found = {name: places(source.readings[subject], name) for name in question.names}
+        panels = [p for name, groups in found.items() if (p := dots(name, groups, question.marks)) is not None]
         if panels:
             views[subject] = panels
             first = panels[0].series[-1]
@@ -73,7 +75,9 @@ def spoken(where: Mapping[str, Any]) -> str:
     return ", ".join(words) or "the whole network"
 
 
-def dots(title: str, groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> Panel | None:
+def dots(
+    title: str, groups: Mapping[str, Sequence[Mapping[str, Any]]], marks: Sequence[tuple[float, str]] = ()
+) -> Panel | None:
     """A panel with one row per place; None if there is none."""
     if not groups:
         return None
@@ -91,5 +95,5 @@ def dots(title: str, groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> Panel
     series = [Series(f"null: {null}", x, y, key=null, role="null") for null, (x, y) in nulls.items()]
     value, low, high = (list(part) for part in zip(*own))
     series.append(Series("measured", value, rows, low, high, "measured", "points", across=True))
-    unit = next(iter(groups.values()))[0].get("unit") or "value"
-    return Panel(title, unit, "place", series=series)
+    unit = next(iter(groups.values()))[0].get("unit") or ""  # shares and correlations have none: the title says it
+    return Panel(title, unit, "place", series=series, marks=marks)

@@ -17,7 +17,11 @@ from windtunnel.report import subjects as find
 from windtunnel.report.exhibit import gather
 from windtunnel.report.palette import KEYS
 from windtunnel.report.subjects import Subject
-from windtunnel.study.results import StudyFolder
+from windtunnel.study.results import StudyFolder, committed
+from windtunnel.study.verdict import UNTESTED
+
+TUNNELS = ("hmm", "bijection", "recall", "urn")
+"""In the order in which a reader meets them: the one with the simplex first."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Source:
     exhibits  name -> record, see `exhibit`
     readings  name -> records of instruments, from the cell or from the run's own survey
     refused   networks that could not be looked into: name -> why
+    judge     the full-size study that the ledger was taken from, where this study judges no claim itself
     """
 
     path: Path
@@ -40,6 +45,7 @@ class Source:
     exhibits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     readings: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
+    judge: Path | None = None
 
     @property
     def networks(self) -> dict[str, Mapping[str, Any]]:
@@ -50,15 +56,18 @@ class Source:
         """The world of a cell or an exhibit: the study's word for it, else the tunnel's name."""
         if name in self.cells:
             return self.cells[name]["world"]
-        tunnel = self.exhibits[name]["tunnel"]
+        tunnel = self.exhibits.get(name, {}).get("tunnel")
         for cell in self.networks.values():
             if cell["recipe"]["tunnel"] == tunnel:
                 return cell["world"]
-        return tunnel["name"]
+        return "other" if tunnel is None else tunnel["name"]
 
     def model(self, name: str) -> str:
         """The architecture of a cell or an exhibit."""
-        return (self.cells.get(name) or self.exhibits[name])["model"]
+        return self._record(name).get("model", "")
+
+    def _record(self, name: str) -> Mapping[str, Any]:
+        return self.cells.get(name) or self.exhibits.get(name) or {}
 
     def short(self, name: str) -> str:
         """The name without its world, as in a legend."""
@@ -67,9 +76,24 @@ class Source:
     def worlds(self, names: Iterable[str]) -> dict[str, list[str]]:
         """World -> those of the names that belong to it: plain recipes first, in the order of the architectures."""
         found: dict[str, list[str]] = {}
-        for name in sorted(names, key=lambda n: (self.variant(n), KEYS.get(self.model(n), len(KEYS)), n)):
+        for name in sorted(names, key=self._place):
             found.setdefault(self.world(name), []).append(name)
-        return dict(sorted(found.items()))
+        return found
+
+    def ordered(self, names: Iterable[str]) -> list[str]:
+        """The names, world by world."""
+        return [name for mine in self.worlds(names).values() for name in mine]
+
+    def _place(self, name: str) -> tuple[Any, ...]:
+        record, world = self._record(name), self.world(name)
+        tunnel = (record.get("tunnel") or record.get("recipe", {}).get("tunnel") or {}).get("name")
+        kind = TUNNELS.index(tunnel) if tunnel in TUNNELS else len(TUNNELS)
+        return kind, len(world), world, self.variant(name), KEYS.get(self.model(name), len(KEYS)), name
+
+    def run(self, name: str) -> Path | None:
+        """The run folder of a network, if it is at hand."""
+        places = (self.path / "runs" / name, self.path / name, self.path)
+        return next((place for place in places if (place / "recipe.json").exists()), None)
 
     def variant(self, name: str) -> bool:
         """Is it something else than the plain recipe of its architecture?"""
@@ -103,20 +127,34 @@ def read(
     found |= find.of_runs([place for place in (here, *map(Path, runs)) if place != here or here.is_dir()], device)
     head = study.head() if study.exists() else None
     cells = study.cells() if head is not None else {}
-    ledger = study.ledger() if (path / "claims.json").exists() and head is not None else []
+    ledger, judge = _judged(study) if head is not None else ([], None)
     exhibits, refused = gather(path, found, device, say)
     if head is None and not exhibits:
         raise InputError(f"{path}: must be a results folder (it has no study.json), or hold finished runs")
-    return Source(path, head, cells, ledger, exhibits, _readings(cells, found), refused)
+    return Source(path, head, cells, ledger, exhibits, _readings(cells, found), refused, judge)
+
+
+def _judged(study: StudyFolder) -> tuple[list[dict[str, Any]], Path | None]:
+    """The ledger; of a study that judges nothing (a demonstration), that of the committed full-size one."""
+    own = study.ledger() if (study.path / "claims.json").exists() else []
+    full = committed()
+    if full is None or full.path.resolve() == study.path.resolve():
+        return own, None
+    if own and all(entry["outcome"] == UNTESTED for entry in own):
+        return full.ledger(), full.path
+    return own, None
 
 
 def _readings(
     cells: Mapping[str, Mapping[str, Any]], subjects: Mapping[str, Subject]
 ) -> dict[str, list[dict[str, Any]]]:
+    """What the study's instruments found, and what `windtunnel inspect` found later that they had not looked at."""
     found = {name: list(cell["survey"]) for name, cell in cells.items() if cell.get("survey")}
     for name, subject in subjects.items():
         path = None if subject.run is None else subject.run.path
-        if name not in found and path is not None and (path / SURVEY).exists():
-            records = to_dict(load_survey(path))["records"]
-            found[name] = [r | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
+        if path is not None and (path / SURVEY).exists():
+            mine = found.setdefault(name, [])
+            known = {record["name"] for record in mine if record.get("value") is not None}
+            records = [record for record in to_dict(load_survey(path))["records"] if record["name"] not in known]
+            mine += [r | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
     return found

@@ -8,17 +8,42 @@ from typing import Any
 
 from windtunnel.study.quantity import number
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-def short(value: Any) -> str:
+
+def short(value: Any, digits: int = 3) -> str:
     """Three significant digits, no more zeros than needed; ∞ and – for what is no number.
 
-    >>> short(0.41371), short(7.5e-05), short(None), short("inf"), short(2)
-    ('0.414', '7.5e-05', '–', '∞', '2')
+    >>> short(0.41371), short(7.5e-05), short(None), short("inf"), short(2), short(123_456)
+    ('0.414', '7.5 × 10⁻⁵', '–', '∞', '2', '1.23 × 10⁵')
     """
     found = number(value)
     if math.isnan(found):
         return "–"
-    return ("∞" if found > 0 else "−∞") if math.isinf(found) else f"{found:.3g}"
+    if math.isinf(found):
+        return "∞" if found > 0 else "−∞"
+    figures, _, power = f"{found:.{digits}g}".replace("-", "−").replace("e−", "e-").partition("e")
+    return f"{figures} × {power_of_ten(int(power))}" if power else figures
+
+
+def power_of_ten(exponent: int) -> str:
+    """As it stands on an axis.
+
+    >>> power_of_ten(-5)
+    '10⁻⁵'
+    """
+    return "10" + str(exponent).translate(_RAISED)
+
+
+def share(value: Any, decimals: int = 3) -> str:
+    """A share of 1, to three decimals: rounding errors about 0 and 1 are no news.
+
+    >>> share(-2.2e-16), share(0.99997), share(-0.4314, 2), share(None)
+    ('0.000', '1.000', '−0.43', '–')
+    """
+    found = number(value)
+    told = f"{round(found, decimals) + 0.0:.{decimals}f}"  # + 0.0: no negative zero
+    return told.replace("-", "−") if math.isfinite(found) else short(value)
 
 
 def bits(value: Any, unit: str = " bits") -> str:
@@ -34,6 +59,16 @@ def interval(record: Mapping[str, Any] | None) -> str:
     if record.get("over") == "exact" or None in ends:
         return short(record["mean"])
     return f"{short(record['mean'])} [{short(ends[0])}, {short(ends[1])}]"
+
+
+def enumerated(parts: Iterable[str]) -> str:
+    """A list with its "and".
+
+    >>> enumerated(["a"]), enumerated("ab"), enumerated("abc")
+    ('a', 'a and b', 'a, b and c')
+    """
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def listed(parts: Iterable[str], most: int = 8) -> str:

@@ -1,231 +1,201 @@
 // Draw charts with Plotly, in the reader's colours, when they are scrolled to.
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const safe = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-const faint = (hex, alpha) => hex + Math.round(255 * alpha).toString(16).padStart(2, "0");
-const REFERENCE_DASHES = ["dot", "dash", "dashdot", "longdash", "longdashdot"];
-const HOLLOW = ["circle-open", "square-open", "diamond-open", "triangle-up-open", "x-thin-open", "star-open"];
+const visible = (values, log) => values.map((v) => (v === null || (log && typeof v === "number" && !(v > LEAST)) ? null : v));
+const numbersOf = (panel, axis) => (panel.series || []).flatMap((s) => [...s[axis], ...(s.low && (axis === "x") === Boolean(s.across) ? [...s.low, ...s.high] : [])]);
 
-// A long name on several lines; Plotly's own line break is the only markup in it.
-function wrapped(text, width) {
-  const lines = [""];
-  for (const word of String(text).split(" ")) {
-    if (lines.at(-1) && (lines.at(-1) + " " + word).length > width) lines.push(word);
-    else lines[lines.length - 1] += (lines.at(-1) ? " " : "") + word;
-  }
-  return lines.map(safe).join("<br>");
-}
-
-// Equal keys get one colour; a second series of the same colour another dash and marker.
-function looks(panel) {
-  const used = {};
-  let references = 0, nulls = 0;
-  return (panel.series || []).map((series) => {
-    if (series.role === "reference") return { colour: colour("--soft"), dash: REFERENCE_DASHES[references++ % 5], marker: "circle" };
-    if (series.role === "exact") return { colour: colour("--ink"), dash: "solid", marker: "circle" };
-    if (series.role === "null") return { colour: colour("--soft"), dash: "solid", marker: HOLLOW[series.key === "head" ? 0 : nulls++ % 6] };
-    const hue = data.keys[series.key] ?? 5;
-    const before = (used[hue] = (used[hue] ?? -1) + 1);
-    return { colour: colour(`--c${hue}`), dash: data.dashes[before % data.dashes.length], marker: data.markers[(hue + before) % data.markers.length] };
-  });
-}
-
-const LEAST = 1e-9; // bits; what is smaller is rounding, and has no place on a log axis
-const visible = (values, log) => (log ? values.map((v) => (typeof v === "number" && !(v > LEAST) ? null : v)) : values);
-
-function seriesTraces(panel, room, named) {
-  const style = looks(panel);
-  const categories = (panel.series || []).some((s) => typeof s.y[0] === "string");
+function seriesTraces(panel, room, style) {
+  const rows = inRows(panel), traces = [];
   const label = (value) => (typeof value === "string" ? wrapped(value, room) : value);
-  const traces = [];
-  panel.series.forEach((series, index) => {
-    const { colour: ink, dash, marker } = style[index];
+  for (const series of panel.series) {
+    const look = style.get(nameOf(series));
     const x = visible(series.x.map(label), panel.log_x), y = visible(series.y.map(label), panel.log_y);
-    const common = { name: safe(series.name), x, y, type: "scatter", legendgroup: "g" + index };
-    const line = { color: ink, dash, width: series.role === "exact" ? 3 : series.role === "reference" ? 1.2 : 2.2 };
-    const head = series.key === "head";
-    if (series.low && series.role === "line") {
-      const flat = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: "g" + index };
-      traces.push({ ...flat, x, y: visible(series.low, panel.log_y) });
-      traces.push({ ...flat, x, y: visible(series.high, panel.log_y), fill: "tonexty", fillcolor: faint(ink, 0.16) });
-    }
-    if (series.role === "line") traces.push({ ...common, mode: x.length < 40 ? "lines+markers" : "lines", line, marker: { color: ink, symbol: marker, size: 6 } });
-    else if (series.role === "reference" || series.role === "exact") traces.push({ ...common, mode: x.length > 1 ? "lines" : "markers", line, marker: { color: ink, symbol: "line-ew-open", size: 16 }, showlegend: !named.has(series.name) });
-    else if (series.role === "null") traces.push({ ...common, mode: "markers", marker: { color: ink, symbol: marker, size: head ? 6 : 9, line: { width: 1.4 } }, name: head ? "single heads" : common.name, legendgroup: head ? "head" : common.legendgroup, showlegend: !head || series.name === "head 0" });
+    const common = { name: safe(series.name), x, y, type: "scatter", line: { color: look.colour, dash: look.dash, width: look.width } };
+    const marker = { color: look.colour, symbol: look.marker, size: series.key === "head" ? 6 : 8, line: { width: series.role === "null" ? 1.6 : 0 } };
+    if (series.role === "line") {
+      if (series.low) {
+        const flat = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
+        traces.push({ ...flat, x, y: visible(series.low, panel.log_y) });
+        traces.push({ ...flat, x, y: visible(series.high, panel.log_y), fill: "tonexty", fillcolor: faint(look.colour, 0.18) });
+      }
+      traces.push({ ...common, mode: x.length < 40 ? "lines+markers" : "lines", marker: { ...marker, size: 6 } });
+    } else if (series.role === "reference" || series.role === "exact") {
+      traces.push({ ...common, mode: x.length > 1 ? "lines" : "markers", marker: { color: look.colour, symbol: "line-ew-open", size: 16 } });
+    } else if (series.role === "null") traces.push({ ...common, mode: "markers", marker });
     else {
-      const spread = series.low ? { type: "data", symmetric: false, color: ink, thickness: 1.8,
-        array: series.high.map((v, i) => (v === null ? 0 : v - (series.across ? series.x : series.y)[i])),
-        arrayminus: series.low.map((v, i) => (v === null ? 0 : (series.across ? series.x : series.y)[i] - v)) } : undefined;
-      traces.push({ ...common, mode: categories || x.length < 2 ? "markers" : "lines+markers", line, marker: { color: ink, symbol: marker, size: 9 },
-        ...(spread ? { [series.across ? "error_x" : "error_y"]: spread } : {}), showlegend: !(categories && series.key !== "measured") });
+      const [middle, axis] = series.across ? [series.x, "error_x"] : [series.y, "error_y"];
+      const spread = series.low && { type: "data", symmetric: false, color: look.colour, thickness: 1.8,
+        array: series.high.map((v, i) => (v === null ? 0 : v - middle[i])), arrayminus: series.low.map((v, i) => (v === null ? 0 : middle[i] - v)) };
+      traces.push({ ...common, mode: rows || x.length < 2 ? "markers" : "lines+markers", marker: { ...marker, size: 9 }, ...(spread ? { [axis]: spread } : {}) });
     }
-  });
+  }
   return traces;
 }
 
-function heatTraces(heat, narrow) {
+// All matrices of a chart share one scale.
+function heatRange(heats) {
+  const values = heats.flatMap((heat) => heat.values.flat()).filter((v) => v !== null);
+  return [heats[0].low ?? Math.min(0, ...values), heats[0].high ?? Math.max(...values)];
+}
+
+function heatTraces(heat, [low, high]) {
   const scale = [0, 1, 2, 3, 4, 5].map((level) => [level / 5, colour(`--s${level}`)]);
   const short = (values, room) => values.map((v) => wrapped(v, room));
-  const few = heat.columns.length * heat.rows.length <= 90 && heat.columns.length <= (narrow ? 6 : 10);
-  const text = heat.values.map((row) => row.map((v) => (v === null ? "" : told(v, 2))));
-  return [{ type: "heatmap", x: short(heat.columns, 10), y: short(heat.rows, 12), z: heat.values, colorscale: scale, zmin: heat.low ?? Math.min(0, ...heat.values.flat()), zmax: heat.high ?? Math.max(...heat.values.flat()),
-    text, texttemplate: few ? "%{text}" : "", xgap: 2, ygap: 2, hovertemplate: "%{y}, %{x}: %{z:.3g}<extra></extra>",
-    colorbar: { thickness: 10, outlinewidth: 0, title: { text: safe(heat.unit || ""), side: "right" }, tickfont: { size: 11 } } }];
+  return [{ type: "heatmap", x: short(heat.columns, 10), y: short(heat.rows, 12), z: heat.values, colorscale: scale, zmin: low, zmax: high, showscale: false,
+    xgap: 2, ygap: 2, hovertemplate: "%{y}, %{x}: %{z:.3g}<extra></extra>" }];
+}
+
+// Values written into the fields, where there is room, in whichever of two inks stands out more.
+function writeValues(heat, [low, high], layout, narrow) {
+  if (heat.columns.length * heat.rows.length > 90 || heat.columns.length > (narrow ? 6 : 10)) return;
+  heat.values.forEach((row, i) => row.forEach((v, j) => {
+    if (v === null) return;
+    const text = Math.abs(v) < 0.004 * (high - low) ? "≈0" : told(v, 2);
+    layout.annotations.push({ x: j, y: i, text, showarrow: false, font: { size: 12, color: inkOn((v - low) / (high - low || 1)) } });
+  }));
 }
 
 function cloudTraces(cloud, choice) {
-  const values = cloud.colours[choice] || Object.values(cloud.colours)[0];
-  const traces = [];
+  const values = cloud.colours[choice] || Object.values(cloud.colours)[0], traces = [];
+  const names = typeof values[0] === "string" ? [...new Set(cloud.corners || values)] : [];
   if (cloud.outline) {
     const ring = [...cloud.outline, cloud.outline[0]];
-    traces.push({ type: "scatter", mode: "lines", x: ring.map((p) => p[0]), y: ring.map((p) => p[1]), line: { color: colour("--soft"), width: 1 }, hoverinfo: "skip", showlegend: false });
-    traces.push({ type: "scatter", mode: "text", x: cloud.outline.map((p) => 1.13 * p[0]), y: cloud.outline.map((p) => 1.13 * p[1]), text: (cloud.corners || []).map(safe), hoverinfo: "skip", showlegend: false });
+    traces.push({ type: "scatter", mode: "lines", x: ring.map((p) => p[0]), y: ring.map((p) => p[1]), line: { color: colour("--soft"), width: 1 }, hoverinfo: "skip" });
+    traces.push({ type: "scatter", mode: "text", x: cloud.outline.map((p) => 1.15 * p[0]), y: cloud.outline.map((p) => 1.15 * p[1]), hoverinfo: "skip",
+      text: cloud.corners.map(safe), textfont: { color: names.map((_, index) => colour(`--c${index % 6}`)), size: 14 } });
   }
-  if (typeof values[0] === "string") {
-    [...new Set(values)].sort().forEach((name, index) => {
-      const kept = values.map((v, i) => (v === name ? i : -1)).filter((i) => i >= 0);
-      traces.push({ type: "scatter", mode: "markers", name: safe(name), x: kept.map((i) => cloud.x[i]), y: kept.map((i) => cloud.y[i]),
-        marker: { color: colour(`--c${index % 6}`), symbol: data.markers[index % data.markers.length], size: 5, opacity: 0.65 } });
-    });
-  } else {
+  names.forEach((name, index) => {
+    const kept = values.map((v, i) => (v === name ? i : -1)).filter((i) => i >= 0);
+    traces.push({ type: "scatter", mode: "markers", name: safe(name), x: kept.map((i) => cloud.x[i]), y: kept.map((i) => cloud.y[i]),
+      marker: { color: colour(`--c${index % 6}`), symbol: data.markers[index % data.markers.length], size: 5, opacity: 0.6 } });
+  });
+  if (!names.length) {
     const scale = [0, 1, 2, 3, 4].map((level) => [level / 4, colour(`--v${level}`)]);
-    traces.push({ type: "scatter", mode: "markers", x: cloud.x, y: cloud.y, hovertemplate: safe(choice) + " %{marker.color:.3g}<extra></extra>", showlegend: false,
-      marker: { color: values, colorscale: scale, size: 6, opacity: 0.85, line: { width: 0.4, color: colour("--soft") },
-        colorbar: { thickness: 10, outlinewidth: 0, title: { text: safe(choice), side: "right" }, tickfont: { size: 11 } } } });
+    traces.push({ type: "scatter", mode: "markers", x: cloud.x, y: cloud.y, hovertemplate: safe(choice) + " %{marker.color:.3g}<extra></extra>",
+      marker: { color: values, colorscale: scale, size: 6, opacity: 0.85, line: { width: 0.4, color: colour("--soft") } } });
   }
   return traces;
 }
 
-function layoutOf(panel, room) {
-  const axis = (title, log) => ({ title: { text: safe(title || ""), standoff: 8, font: { size: 13 } }, type: log ? "log" : undefined, gridcolor: colour("--line"), zerolinecolor: colour("--line"),
-    linecolor: colour("--soft"), ticks: "outside", ticklen: 4, tickcolor: colour("--line"), automargin: true, exponentformat: "power" });
-  const numbers = (axis) => (panel.series || []).flatMap((s) => s[axis]).filter((v) => typeof v === "number" && v > LEAST);
-  const layout = { font: { family: getComputedStyle(document.body).fontFamily, size: 12.5, color: colour("--ink") }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    margin: { l: 52, r: 14, t: 10, b: 44 }, height: 340, hovermode: "closest", hoverlabel: { font: { family: getComputedStyle(document.body).fontFamily } },
-    legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0, font: { size: 12 }, maxheight: 1 }, xaxis: axis(panel.x, panel.log_x), yaxis: axis(panel.y, panel.log_y), shapes: [], annotations: [] };
-  for (const [axis, log] of [["x", panel.log_x], ["y", panel.log_y]]) {
-    const decades = log ? Math.log10(Math.max(...numbers(axis)) / Math.min(...numbers(axis))) : 0;
-    if (log) Object.assign(layout[axis + "axis"], { dtick: decades > 2 ? Math.ceil(decades / (room < 20 ? 2.5 : 8)) : "D2", tickangle: 0 }); // powers of ten; on a short axis 2 and 5 too
+function layoutOf(panel, room, width, shared) {
+  const family = getComputedStyle(document.body).fontFamily, narrow = width < 420;
+  const axis = (title) => ({ title: { text: safe(title || ""), standoff: 8, font: { size: 13 } }, gridcolor: colour("--line"), zeroline: false,
+    linecolor: colour("--soft"), ticks: "outside", ticklen: 4, tickcolor: colour("--line"), automargin: true, tickangle: 0 });
+  const layout = { font: { family, size: 12.5, color: colour("--ink") }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
+    margin: { l: 52, r: 14, t: 12, b: 44 }, height: 340, hovermode: "closest", hoverlabel: { font: { family } }, xaxis: axis(panel.x), yaxis: axis(panel.y), shapes: [], annotations: [] };
+  const rows = inRows(panel);
+  if (panel.series) {
+    const xs = rows && panel.log_x ? panel.series.flatMap((s) => s.x) : numbersOf(panel, "x"); // an interval may span the world: the axis follows the values
+    layout.xaxis.range = span([...xs, ...(panel.marks || []).map(([at]) => at)], panel.log_x);
+    if (!rows) layout.yaxis.range = span(shared, panel.log_y, FLOOR);
+    if (panel.log_x) Object.assign(layout.xaxis, { type: "log" }, logTicks(layout.xaxis.range, narrow ? 4 : 8));
+    if (panel.log_y) Object.assign(layout.yaxis, { type: "log" }, logTicks(layout.yaxis.range, 7));
+    const steps = panel.series.flatMap((s) => s.x);
+    if (!panel.log_x && steps.every(Number.isInteger) && Math.max(...steps) - Math.min(...steps) <= 12) layout.xaxis.dtick = 1;
   }
-  const steps = (panel.series || []).flatMap((s) => s.x);
-  if (!panel.log_x && steps.length && steps.every(Number.isInteger) && Math.max(...steps) - Math.min(...steps) <= 12) layout.xaxis.dtick = 1;
   for (const [at, words] of panel.marks || []) {
     layout.shapes.push({ type: "line", x0: at, x1: at, yref: "paper", y0: 0, y1: 1, line: { color: colour("--ink"), width: 1.2, dash: "dash" } });
-    layout.annotations.push({ x: at, yref: "paper", y: 1, xanchor: "left", yanchor: "top", showarrow: false, text: " " + safe(words), font: { size: 12 } });
+    layout.annotations.push({ x: panel.log_x ? Math.log10(at) : at, yref: "paper", y: 1, yanchor: "bottom", showarrow: false, text: safe(words), font: { size: 12 } });
+    layout.margin.t = 24;
   }
-  const rows = panel.heat ? panel.heat.rows.length : new Set((panel.series || []).flatMap((s) => (typeof s.y[0] === "string" ? s.y : []))).size;
   if (panel.heat) {
-    Object.assign(layout, { height: Math.min(460, Math.max(170, 90 + 30 * rows)), margin: { l: 30, r: 8, t: 8, b: 30 } });
+    const many = panel.heat.rows.length > 12;
+    Object.assign(layout, { height: many ? Math.min(440, 0.95 * width) : Math.max(130, 60 + 34 * panel.heat.rows.length), margin: { l: 30, r: 8, t: 8, b: 30 } });
     layout.yaxis.autorange = "reversed";
-    for (const a of [layout.xaxis, layout.yaxis]) Object.assign(a, { type: "category", showgrid: false, ticks: "", title: { text: "" } });
+    for (const a of [layout.xaxis, layout.yaxis]) Object.assign(a, { type: "category", showgrid: false, ticks: "", title: { text: "" }, nticks: many ? 8 : undefined });
   } else if (rows) {
+    const names = [...new Set(panel.series.flatMap((s) => s.y))];
     Object.assign(layout.yaxis, { type: "category", title: { text: "" }, autorange: "reversed" });
-    if (panel.log_x && numbers("x").length) { // an interval may span the world; the axis follows the values
-      const [least, most] = [Math.log10(Math.min(...numbers("x"))), Math.log10(Math.max(...numbers("x")))];
-      layout.xaxis.range = [least - 0.35 - 0.1 * (most - least), most + 0.35 + 0.1 * (most - least)];
-    }
-    const lines = Math.max(...panel.series.flatMap((s) => s.y.map((name) => wrapped(name, room).split("<br>").length)));
-    layout.height = Math.max(160, 80 + (20 + 15 * lines) * rows);
+    Object.assign(layout.xaxis, { zeroline: true, zerolinecolor: colour("--soft") }); // no effect
+    const lines = names.reduce((sum, name) => sum + wrapped(name, room).split("<br>").length, 0);
+    layout.height = layout.margin.t + (panel.x ? 60 : 36) + 11 * names.length + 16 * lines;
   } else if (panel.cloud && panel.cloud.outline) {
-    const ends = (axis) => [Math.min(...panel.cloud.outline.map((p) => p[axis])) - 0.22, Math.max(...panel.cloud.outline.map((p) => p[axis])) + 0.22];
+    const ends = (axis) => [Math.min(...panel.cloud.outline.map((p) => p[axis])) - 0.25, Math.max(...panel.cloud.outline.map((p) => p[axis])) + 0.25];
     layout.xaxis = { visible: false, range: ends(0) };
     layout.yaxis = { visible: false, range: ends(1), scaleanchor: "x" };
-    Object.assign(layout, { margin: { l: 4, r: 4, t: 4, b: 4 }, height: 250 });
+    Object.assign(layout, { margin: { l: 4, r: 4, t: 4, b: 4 }, height: Math.min(280, 0.95 * width) });
   }
   return layout;
 }
 
-// Names of reference lines beside the lines themselves, where there is room: a legend of grey dashes helps nobody.
-function nameReferences(panel, layout, narrow) {
-  const lines = (panel.series || []).filter((s) => s.role === "reference");
-  const upright = lines.length > 0 && typeof lines[0].y[0] === "string";
-  const log = upright ? panel.log_x : panel.log_y;
-  const all = (panel.series || []).flatMap((s) => (upright ? s.x : s.y)).filter((v) => typeof v === "number" && (!log || v > LEAST)).map((v) => (log ? Math.log10(v) : v));
-  const room = (Math.max(...all) - Math.min(...all)) * (upright ? (narrow ? 0.11 : 0.05) : 0.075);
-  const named = new Map();
-  for (const series of lines) {
-    const value = upright ? series.x[0] : series.y.at(-1);
-    if (typeof value !== "number" || (log && !(value > LEAST))) continue;
-    const at = log ? Math.log10(value) : value;
-    if ([...named.values()].some((other) => Math.abs(other - at) < room)) continue;
-    named.set(series.name, at);
-    const text = { showarrow: false, text: safe(series.name), font: { size: 11, color: colour("--soft") }, bgcolor: faint(colour("--card"), 0.7), borderpad: 1 };
-    layout.annotations.push(upright
-      ? { ...text, x: at, xref: "x", y: 1, yref: "paper", yanchor: "bottom", xanchor: "left", textangle: -32 }
-      : { ...text, x: 1, xref: "paper", y: at, yref: "y", xanchor: "right", yanchor: "bottom" });
+// Names of reference lines beside their right ends, pushed apart where they would overlap; a key of grey dashes helps nobody.
+function nameReferences(panel, layout) {
+  const [low, high] = layout.yaxis.range, tall = layout.height - layout.margin.t - layout.margin.b, apart = 15;
+  const lines = panel.series.filter((s) => s.role === "reference").map((s) => [s.name, s.y.findLast((v) => typeof v === "number" && (!panel.log_y || v > LEAST))]);
+  const ends = lines.filter(([, v]) => v !== undefined).map(([name, v]) => ({ name, at: tall * (1 - ((panel.log_y ? Math.log10(v) : v) - low) / (high - low)) })).sort((a, b) => a.at - b.at);
+  ends.forEach((end, i) => { end.put = i ? Math.max(end.at, ends[i - 1].put + apart) : end.at; });
+  const over = ends.length ? Math.max(0, ends.at(-1).put - tall + 4) : 0;
+  ends.reduceRight((limit, end) => { end.put = Math.min(end.put, limit); return end.put - apart; }, over ? tall - 4 : Infinity);
+  for (const { name, at, put } of ends) {
+    layout.annotations.push({ text: safe(name), x: 1, xref: "paper", y: 1 - at / tall, yref: "paper", ax: 16, ay: put - at, xanchor: "left", showarrow: true, arrowhead: 0, arrowwidth: 1,
+      arrowcolor: colour("--soft"), font: { size: 12, color: colour("--soft") }, borderpad: 1, standoff: 1 });
   }
-  if (upright && named.size) { Object.assign(layout.margin, { t: 70, r: 40 }); layout.height += 60; }
-  return named;
-}
-
-// Room below the axis for as many lines as the legend will take.
-function makeRoom(layout, traces, width) {
-  const entries = traces.filter((t) => t.type === "scatter" && t.showlegend !== false && t.name);
-  if (entries.length < 2) return;
-  let lines = 1, used = 0;
-  for (const { name } of entries) {
-    const wide = 48 + 7.2 * name.length;
-    if (used && used + wide > width - 20) { lines += 1; used = 0; }
-    used += wide;
-  }
-  layout.margin.b += 8 + 20 * lines;
-  layout.height += 8 + 20 * lines;
+  layout.margin.r = 24 + 7.2 * Math.max(0, ...ends.map(({ name }) => name.length));
 }
 
 const MANY = 6; // lines from which on variants wait to be asked for
 const crowded = (panels) => panels.some((p) => (p.series || []).some((s) => s.variant) && p.series.filter((s) => s.role !== "reference").length > MANY);
-const plainOnly = (panel) => ({ ...panel, series: panel.series.filter((s) => !s.variant) });
+const without = (panel, left) => (panel.series ? { ...panel, series: panel.series.filter((s) => !left(s)) } : panel);
+const WIDE = 460; // pixels from which on a panel has room for names beside its lines
 
-function drawPanel(panel, choice) {
-  const box = make("div", { class: "panel" });
-  if (panel.title) box.append(make("h4", {}, panel.title));
-  const plot = make("div", {});
-  box.append(plot);
-  return [box, () => {
-    const narrow = plot.clientWidth < 420;
-    const room = narrow ? 17 : plot.clientWidth < 700 ? 30 : 52; // letters of a row's name on one line
-    const layout = layoutOf(panel, room);
-    const named = nameReferences(panel, layout, narrow);
-    const traces = panel.heat ? heatTraces(panel.heat, narrow) : panel.cloud ? cloudTraces(panel.cloud, choice) : seriesTraces(panel, room, named);
-    makeRoom(layout, traces, plot.clientWidth);
-    return Plotly.newPlot(plot, traces, layout, { displayModeBar: false, responsive: true });
-  }];
-}
-
-// Plotly lies in the page as text and becomes a script when the first chart comes into sight: it takes a second to start,
+// Plotly lies in the page deflated and becomes a script when the first chart comes into sight: it takes a second to start,
 // which readers of the verdict need not wait for.  The page's policy knows it by its hash.
+let plotlyText = null;
+const unpackPlotly = async () => { plotlyText ??= await inflated("plotly"); };
 function startPlotly() {
   if (window.Plotly) return;
   const script = document.createElement("script");
-  script.textContent = byId("plotly").textContent;
+  script.textContent = plotlyText;
   document.head.append(script);
+}
+
+// A choice that a chart offers only in some views; made when it is first needed.
+function option(figure, name, node, before, after) {
+  const found = figure.querySelector(`[data-${name}]`);
+  if (found) return found;
+  node.setAttribute(`data-${name}`, "");
+  node.addEventListener("change", () => drawChart(figure));
+  figure.querySelector(".picks").append(make("label", {}, before, node, after));
+  return node;
+}
+
+function columnsFor(panels) {
+  if (panels.length === 1) return 1;
+  if (panels.some(inRows)) return "rows";
+  return panels.length === 2 || panels.length === 4 ? (panels[0].cloud && panels.length === 4 ? 4 : 2) : 3;
 }
 
 function drawChart(figure) {
   startPlotly();
-  const chart = data.charts[figure.dataset.chart];
-  const pick = figure.querySelector("[data-pick]");
+  const chart = data.charts[figure.dataset.chart], pick = figure.querySelector("[data-pick]");
   let panels = chart.views[pick ? pick.value : Object.keys(chart.views)[0]];
-  let all = figure.querySelector("[data-all]");
-  if (crowded(panels) && !all) {
-    all = make("input", { type: "checkbox", "data-all": "" });
-    all.addEventListener("change", () => drawChart(figure));
-    figure.querySelector(".picks").append(make("label", {}, all, "variants too"));
+  const many = crowded(panels);
+  if (many || figure.querySelector("[data-all]")) {
+    const all = option(figure, "all", make("input", { type: "checkbox" }), "", "variants too");
+    all.parentElement.hidden = !many;
+    if (many && !all.checked) panels = panels.map((panel) => without(panel, (s) => s.variant));
   }
-  if (all) all.parentElement.hidden = !crowded(panels);
-  if (crowded(panels) && !all.checked) panels = panels.map(plainOnly);
   const colours = [...new Set(panels.flatMap((p) => (p.cloud ? Object.keys(p.cloud.colours) : [])))];
-  let by = figure.querySelector("[data-by]");
-  if (colours.length > 1 && !by) {
-    by = make("select", { "data-by": "" }, ...colours.map((name) => make("option", {}, name)));
-    by.addEventListener("change", () => drawChart(figure));
-    figure.querySelector(".picks").append(make("label", {}, "colour by ", by));
-  }
-  const place = figure.querySelector(".panels");
+  const choice = colours.length > 1 ? option(figure, "by", make("select", {}, ...colours.map((name) => make("option", {}, name))), "colour by ", "").value : colours[0];
+  const place = figure.querySelector(".panels"), style = looks(panels), hidden = hiddenIn(figure);
   for (const old of place.querySelectorAll(".js-plotly-plot")) Plotly.purge(old);
-  const drawn = panels.map((panel) => drawPanel(panel, by ? by.value : colours[0]));
-  place.dataset.columns = panels.length === 1 ? 1 : panels.length === 2 || panels.length === 4 ? 2 : 3;
-  place.replaceChildren(...drawn.map(([box]) => box));
-  Promise.all(drawn.map(([, draw]) => draw())).then(() => { figure.dataset.drawn = String(Number(figure.dataset.drawn || 0) + 1); });
+  place.dataset.columns = columnsFor(panels);
+  const boxes = panels.map((panel) => make("div", { class: "panel" }, ...(panel.title ? [make("h4", {}, panel.title)] : []), make("div", {})));
+  place.replaceChildren(...boxes);
+  const wide = boxes[0].clientWidth >= WIDE;
+  const direct = new Set(wide && !panels.some(inRows) ? panels.flatMap((p) => (p.series || []).filter((s) => s.role === "reference").map((s) => s.name)) : []);
+  const heats = panels.map((p) => p.heat).filter(Boolean);
+  const shown = panels.map((panel) => without(panel, (s) => hidden.has(nameOf(s))));
+  const alike = (panel) => shown.filter((other) => other.y === panel.y).flatMap((other) => numbersOf(other, "y")); // they share their axis
+  const drawn = shown.map((panel, index) => {
+    const plot = boxes[index].lastChild, width = plot.clientWidth;
+    const room = width < 420 ? 17 : width < 700 ? 30 : 52; // letters of a row's name on one line
+    const layout = layoutOf(panel, room, width, alike(panel));
+    if (direct.size) nameReferences(panel, layout);
+    if (panel.heat) writeValues(panel.heat, heatRange(heats), layout, width < 420);
+    const traces = panel.heat ? heatTraces(panel.heat, heatRange(heats)) : panel.cloud ? cloudTraces(panel.cloud, choice) : seriesTraces(panel, room, style);
+    return Plotly.newPlot(plot, traces, layout, { displayModeBar: false, responsive: true });
+  });
+  drawKeys(figure, panels, style, direct, choice);
+  Promise.all(drawn).then(() => { figure.dataset.drawn = String(Number(figure.dataset.drawn || 0) + 1); });
 }
 
 window.addEventListener("load", () => {
@@ -234,15 +204,26 @@ window.addEventListener("load", () => {
     for (const entry of entries) {
       if (!entry.isIntersecting || entry.target.dataset.drawn) continue;
       watch.unobserve(entry.target);
-      drawChart(entry.target);
+      unpackPlotly().then(() => drawChart(entry.target));
     }
   }, { rootMargin: "300px" });
-  for (const figure of figures) {
-    watch.observe(figure);
-    const pick = figure.querySelector("[data-pick]");
-    if (pick) pick.addEventListener("change", () => drawChart(figure));
+  const picks = figures.map((figure) => figure.querySelector("[data-pick]")).filter(Boolean);
+  // A tunnel or a network that is chosen in one chart is chosen in all that have it.
+  const choose = (value) => {
+    for (const pick of picks) {
+      const figure = pick.closest("[data-chart]");
+      if (![...pick.options].some((one) => one.value === value) || pick.dataset.shown === value) continue;
+      pick.value = pick.dataset.shown = value;
+      if (figure.dataset.drawn) drawChart(figure);
+    }
+  };
+  for (const pick of picks) {
+    pick.dataset.shown = pick.value;
+    pick.addEventListener("change", () => choose(pick.value));
   }
+  for (const figure of figures) watch.observe(figure);
   const again = () => { for (const figure of figures) if (figure.dataset.drawn) drawChart(figure); };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-  window.addEventListener("beforeprint", () => { for (const figure of figures) if (!figure.dataset.drawn) drawChart(figure); });
+  window.addEventListener("beforeprint", () => { if (plotlyText) for (const figure of figures) if (!figure.dataset.drawn) drawChart(figure); });
+  setTimeout(unpackPlotly, 1000); // so that it is at hand for a reader who prints without scrolling
 });

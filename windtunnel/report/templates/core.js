@@ -2,6 +2,12 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 
+// What `deflate` in episodes.py packed into an element of the page.
+async function inflated(id) {
+  const packed = Uint8Array.from(atob(byId(id).textContent.replaceAll('"', "")), (c) => c.charCodeAt(0));
+  return JSON.parse(await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).text());
+}
+
 function make(tag, attributes, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) node.setAttribute(name, value);
@@ -9,12 +15,17 @@ function make(tag, attributes, ...children) {
   return node;
 }
 
-// Four significant digits at most, as a reader wants them.
-function told(value, digits = 4) {
+const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+const powerOfTen = (exponent) => "10" + [...String(exponent)].map((sign) => RAISED[sign]).join("");
+
+// Three significant digits, as a reader wants them; the same as `short` in words.py.
+function told(value, digits = 3) {
   if (value === null || value === undefined) return "–";
   if (value === "inf") return "∞";
   if (typeof value !== "number") return String(value);
-  return String(Number(value.toPrecision(digits)));
+  const [figures, power] = value.toExponential(digits - 1).split("e");
+  const plain = value === 0 || (power >= -4 && power < 5);
+  return (plain ? String(Number(value.toPrecision(digits))) : `${Number(figures)} × ${powerOfTen(Number(power))}`).replace(/^-/, "−");
 }
 
 function csvText(columns, rows) {

@@ -7,9 +7,7 @@ if (byId("stepper") && data.stepper.length) {
 
   async function open(index) {
     if (!opened.has(index)) {
-      const packed = Uint8Array.from(atob(JSON.parse(byId(`episodes-${index}`).textContent)), (c) => c.charCodeAt(0));
-      const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-      const found = JSON.parse(await new Response(stream).text());
+      const found = await inflated(`episodes-${index}`);
       if (found.attention) found.attention = Uint8Array.from(atob(found.attention), (c) => c.charCodeAt(0));
       opened.set(index, found);
     }
@@ -35,7 +33,7 @@ if (byId("stepper") && data.stepper.length) {
     byId("step-beliefs").classList.toggle("few", order.length <= 8);
     const most = Math.max(...exact, ...model);
     const full = [0.1, 0.25, 0.5, 1].find((end) => most <= end) ?? 1; // what a full bar stands for
-    byId("step-scale").textContent = `full bar: ${full}`;
+    byId("step-scale").textContent = `a full bar is ${full}`;
     byId("step-beliefs").replaceChildren(...order.map((i) => {
       const bar = (kind, value) => make("div", { class: "bar " + kind, style: `width: ${Math.min(100, (100 * value) / full)}%` });
       const row = make("div", { class: "belief" + (i === label ? " truth" : "") },
@@ -46,13 +44,6 @@ if (byId("stepper") && data.stepper.length) {
       return row;
     }));
   }
-
-  const svg = (tag, attributes, text) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    if (text !== undefined) node.textContent = text;
-    return node;
-  };
 
   function drawTrail(kls) {
     const box = byId("step-trail"), width = 1000, height = 64, each = width / kls.length;
@@ -65,6 +56,7 @@ if (byId("stepper") && data.stepper.length) {
       return [svg("rect", { x: i * each, y: 0, width: each, height, fill: now ? "var(--mark)" : "transparent", "data-step": i }),
         svg("rect", { x: (i + 0.5) * each - thick / 2, y: height - tall, width: thick, height: tall, fill: now ? "var(--accent)" : "var(--soft)", "data-step": i })];
     }));
+    byId("step-trail-scale").textContent = `KL at each step of this episode, at most ${told(top)} bits; click to go there`;
     box.setAttribute("aria-label", `KL at every step of this episode, at most ${told(top)} bits; now step ${state.step + 1}`);
   }
 
@@ -90,6 +82,20 @@ if (byId("stepper") && data.stepper.length) {
     byId("step-simplex").setAttribute("aria-label", `Belief in the simplex: exact ${told(ex, 2)}, ${told(-ey, 2)}; network ${told(mx, 2)}, ${told(-my, 2)}`);
   }
 
+  // The header's two matrices as small tables, the stronger the likelier.
+  function drawChain() {
+    byId("step-chain").hidden = !shown.chain;
+    if (!shown.chain) return;
+    const states = shown.chain.transition[0].map((_, s) => `s${s}`);
+    const fill = (id, values, columns) => {
+      const cell = (v) => make("td", { class: `level${Math.min(5, Math.round(5 * v))}` }, v.toFixed(2));
+      const head = make("tr", {}, make("td", {}), ...columns.map((name) => make("th", { scope: "col" }, name)));
+      byId(id).replaceChildren(make("thead", {}, head), make("tbody", {}, ...values.map((row, s) => make("tr", {}, make("th", { scope: "row" }, states[s]), ...row.map(cell)))));
+    };
+    fill("step-transition", shown.chain.transition[state.episode], states);
+    fill("step-emission", shown.chain.emission[state.episode], shown.chain.emission[0][0].map((_, o) => `o${o}`));
+  }
+
   function drawTokens() {
     const last = shown.readout[state.step], attention = attentionAt();
     const tokens = shown.tokens[state.episode].slice(0, last + 1);
@@ -99,7 +105,7 @@ if (byId("stepper") && data.stepper.length) {
       const node = make("li", { class: "token" + (i === last ? " now" : "") }, name);
       if (attention) {
         node.append(make("small", {}, share >= 0.005 ? Math.round(100 * share) + "%" : ""));
-        node.style.borderBottomColor = `color-mix(in srgb, var(--c1) ${Math.round(100 * Math.sqrt(share))}%, var(--line))`;
+        node.style.backgroundColor = `color-mix(in srgb, var(--glow) ${Math.round(100 * Math.sqrt(share))}%, var(--card))`;
         node.setAttribute("title", `attention ${told(share, 2)}`);
       }
       return node;
@@ -125,6 +131,7 @@ if (byId("stepper") && data.stepper.length) {
     drawBeliefs(exact, model, shown.labels[episode][step]);
     drawTrail(shown.kl_bits[episode]);
     drawSimplex(exact, model);
+    drawChain();
     drawTokens();
     byId("stepper").dataset.ready = "yes";
   }

@@ -1,0 +1,127 @@
+"""What a page does not show, and the command that makes it, to be typed as it stands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from windtunnel.report.source import Source
+from windtunnel.report.words import enumerated, listed
+from windtunnel.study.presets import PRESETS, plan_for
+from windtunnel.study.verdict import UNTESTED
+
+
+@dataclass(frozen=True)
+class Lack:
+    """Something that is not there, and the command that makes it."""
+
+    what: str
+    command: str
+
+
+STUDY, NETWORKS, LADDER = "study", "networks", "ladder"
+"""What a chart can lack, beside the instrument of `windtunnel inspect` that it is named after."""
+
+FIDELITY = {
+    "distance": ("scores of trained networks", STUDY),
+    "entropy": ("entropy curves", NETWORKS),
+    "kl-per-step": ("KL per step", NETWORKS),
+    "length": ("scores at other lengths than the trained one", STUDY),
+    "calibration": ("calibration", NETWORKS),
+    "training-time": ("training histories", NETWORKS),
+}
+GEOMETRY = {
+    "key-matrices": ("key cosine matrices (of attention)", NETWORKS),
+    "key-cosines": ("key cosines with nulls", "keys"),
+    "sharpening": ("attention by depth", NETWORKS),
+    "manifold": ("value manifolds", NETWORKS),
+    "value-shape": ("shape and order of the values with nulls", "values"),
+    "simplices": ("belief simplices (of an HMM)", NETWORKS),
+    "decoded": ("decoded beliefs with nulls", "beliefs"),
+    "clusters": ("clusters with nulls", "clusters"),
+    "dissociation": ("dissociation curves", LADDER),
+}
+MECHANISM = {
+    "ablation": ("layer ablations", "ablate"),
+    "heads": ("head ablations", "heads"),
+    "swaps": ("swaps and patches with controls", "swap,patch"),
+    "dose": ("dose–response", "dose"),
+    "late": ("late attention off", "late"),
+    "roles": ("roles", "roles"),
+}
+OF_ATTENTION = ("keys", "heads")
+OF_STATES = ("clusters",)
+"""Instruments that look only into Transformers, and only into networks of an HMM."""
+
+
+def charts_lacking(expected: Mapping[str, tuple[str, str]], there: Collection[str], source: Source) -> list[Lack]:
+    """One line for all that the same command makes."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for key, (what, kind) in expected.items():
+        if key not in there:
+            groups.setdefault(_command(source, kind), []).append((what, kind))
+    return [
+        Lack(enumerated(what for what, _ in mine), command.replace("INSTRUMENTS", ",".join(kind for _, kind in mine)))
+        for command, mine in groups.items()
+    ]
+
+
+def _command(source: Source, kind: str) -> str:
+    """The command that makes what is lacking."""
+    folder = shlex.quote(str(source.path))
+    if kind == STUDY:  # a study goes into its own folder, never into that of a run or of another preset
+        own = source.head is not None and source.head["preset"] == "paper"
+        return "windtunnel reproduce --preset paper" + (f" --out {folder}" if own else "")
+    if kind == NETWORKS:
+        return f"windtunnel report {folder} --runs RUN"
+    if kind == LADDER:
+        return f"windtunnel train TUNNEL MODEL --ladder 12 --out RUN && windtunnel report {folder} --runs RUN"
+    run = _run_for(source, kind)
+    if run is None:
+        return f"windtunnel inspect RUN --only INSTRUMENTS && windtunnel report {folder} --runs RUN"
+    return f"windtunnel inspect {shlex.quote(str(run))} --only INSTRUMENTS && windtunnel report {folder}"
+
+
+def _run_for(source: Source, instrument: str) -> Path | None:
+    """A run at hand that the instrument can look into."""
+    for name in source.ordered(source.exhibits):
+        fits = instrument not in OF_ATTENTION or source.model(name) == "transformer"
+        fits = fits and (instrument not in OF_STATES or source.exhibits[name]["tunnel"]["name"] == "hmm")
+        if fits and (run := source.run(name)) is not None:
+            return run
+    return None
+
+
+def _unfinished(source: Source) -> list[Lack]:
+    """Cells of the plan that the study has not come to."""
+    head = source.head or {}
+    if head.get("preset") not in PRESETS:
+        return []
+    planned = [cell.name for cell in plan_for(head["preset"]).cells]
+    left = [name for name in planned if name not in source.networks]
+    if not left:
+        return []
+    what = f"{len(left)} of {len(planned)} networks of this study ({listed(left, 4)})"
+    return [Lack(what, f"windtunnel reproduce --preset {head['preset']} --out {shlex.quote(str(source.path))}")]
+
+
+def verdicts_lacking(source: Source) -> list[Lack]:
+    """What the verdict section is without."""
+    full = _command(source, STUDY)
+    if not source.ledger:
+        return [Lack("the ledger of claims and the primitives table", full), *_unfinished(source)]
+    judged = any(entry["outcome"] != UNTESTED for entry in source.ledger)
+    return ([] if judged else [Lack("verdicts on the published claims", full)]) + _unfinished(source)
+
+
+def episodes_lacking(source: Source) -> list[Lack]:
+    """What the stepper is without; a network that could not be opened is trained anew."""
+    found = [] if source.exhibits else [Lack("episodes, which need the networks", _command(source, NETWORKS))]
+    preset = (source.head or {}).get("preset")
+    for name, why in source.refused.items():
+        run = source.run(name) or source.path / "runs" / name
+        study = [] if preset is None else [["windtunnel", "reproduce", "--preset", preset, "--out", str(source.path)]]
+        found.append(Lack(f"{name} ({why})", " && ".join(map(shlex.join, [["rm", "-r", str(run)], *study]))))
+    return found

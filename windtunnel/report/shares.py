@@ -1,0 +1,148 @@
+"""Section 1: the primitives table, networks by primitives, as a matrix with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windtunnel.report.chart import Table
+from windtunnel.report.palette import KEYS
+from windtunnel.report.source import Source
+from windtunnel.report.words import enumerated, share, short
+from windtunnel.study.primitives import PRIMITIVES
+from windtunnel.study.quantity import number
+
+STATES = {"realised": "✓", "partial": "◐", "absent": "✕", "unclear": "≈", "void": "○"}
+"""A sign for each state, so that none is told by colour alone."""
+LEVELS = 5
+SPOKEN = {
+    "transformer": "Transformer",
+    "mamba": "Mamba",
+    "lstm": "LSTM",
+    "mlp": "MLP",
+    "linear-attention": "linear attention",
+}
+"""Architectures as they are called in a sentence."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """One field of the primitives table.
+
+    mean, ends  the share and its interval;  left  bits that the subject is still away from exact inference
+    level       depth of colour, 0 (none of the primitive) … LEVELS (all of it)
+    """
+
+    state: str
+    sign: str
+    mean: str
+    ends: str
+    left: str
+    told: str
+    level: int
+
+
+@dataclass(frozen=True)
+class Column:
+    """A primitive in a world; `worth` is what the best predictor without it loses.
+
+    scale  predictors that show the scale at work: (name, share)
+    """
+
+    primitive: str
+    world: str
+    worth: str
+    scale: list[tuple[str, Share]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A network and its share, or None, for each column."""
+
+    name: str
+    variant: bool
+    shares: list[Share | None]
+
+
+@dataclass(frozen=True)
+class Primitives:
+    """The primitives table: networks by primitives."""
+
+    columns: list[Column]
+    rows: list[Row]
+
+
+def primitives(source: Source) -> Primitives:
+    """Plain recipes first, in the order of the architectures."""
+    found: dict[str, dict[tuple[str, str], Share]] = {}
+    columns: dict[tuple[str, str], Column] = {}
+    names: dict[str, str] = {}
+    for name, cell in source.cells.items():
+        own = {source.short(name): cell["primitive"]} if cell.get("primitive") else {}
+        for subject, record in (own | cell.get("rows", {})).items():
+            at = record["primitive"], cell["world"]
+            column = columns.setdefault(at, Column(*at, short(record["base_bits"]), []))
+            if own:
+                found.setdefault(subject, {})[at] = _share(record)
+                names.setdefault(subject, name)
+            else:
+                column.scale.append((subject, _share(record)))
+    order = sorted(columns, key=lambda at: (PRIMITIVES.index(at[0]), len(at[1]), at[1]))
+
+    def place(subject: str) -> tuple[Any, ...]:
+        name = names[subject]
+        return source.variant(name), KEYS.get(source.model(name), len(KEYS)), subject
+
+    rows = [Row(s, place(s)[0], [found[s].get(at) for at in order]) for s in sorted(found, key=place)]
+    return Primitives([columns[at] for at in order], rows)
+
+
+def _share(record: Mapping[str, Any]) -> Share:
+    """From the record of a share."""
+    state, mean = record["state"], number(record["share"]["mean"])
+    level = 0 if state == "void" or not mean > 0 else min(LEVELS, round(LEVELS * min(mean, 1.0)))
+    if record["bimodal"]:
+        ends = f"{record['successes']} of {len(record['per_seed'])} seeds"
+        shown = share(record["median"])
+    else:
+        low, high = (record["share"].get(part) for part in ("low", "high"))
+        ends = "" if None in (low, high) else f"[{share(low)}, {share(high)}]"
+        shown = share(mean)
+    return Share(state, STATES[state], shown, ends, f"{short(record['kl_bits'], 2)} bits", record["told"], level)
+
+
+def realised(source: Source) -> str:
+    """Which architectures have which primitives, in one sentence; empty where none was measured."""
+    table = primitives(source)
+    has: dict[tuple[str, ...], list[str]] = {}
+    for row in table.rows:
+        if row.variant:
+            continue
+        states: dict[str, set[str]] = {}
+        for column, one in zip(table.columns, row.shares, strict=True):
+            if one is not None and one.state != "void":
+                states.setdefault(column.primitive, set()).add(one.state)
+        if states:
+            has.setdefault(tuple(p for p in PRIMITIVES if states.get(p) == {"realised"}), []).append(
+                SPOKEN.get(row.name, row.name)
+            )
+    told = []
+    for which, names in sorted(has.items(), key=lambda item: -len(item[0])):
+        verb = "realise" if len(names) > 1 else "realises"
+        told.append(f"{enumerated(names)} {verb} {enumerated(which) if which else 'no primitive'}")
+    line = "; ".join(told) + "."
+    return line[:1].upper() + line[1:] if told else ""
+
+
+def primitives_table(source: Source) -> Table:
+    """All shares, one row each."""
+    columns = ["subject", "primitive", "world", "state", "share", "low", "high", "kl_bits", "base", "base_bits"]
+    rows = []
+    for name, cell in source.cells.items():
+        shares = {source.short(name): cell["primitive"]} if cell.get("primitive") else {}
+        for subject, record in (shares | cell.get("rows", {})).items():
+            ends = [record["share"][part] for part in ("mean", "low", "high")]
+            last = [record[part] for part in ("kl_bits", "base", "base_bits")]
+            rows.append([subject, record["primitive"], cell["world"], record["state"], *ends, *last])
+    return Table("primitives", columns, rows)
