@@ -1,6 +1,7 @@
 """Bring an architecture of one's own: a running mean of what was seen, and a two-layer network on top.
 
 It can accumulate evidence but not look anything up.  Run:  python examples/new_architecture.py
+Or:  windtunnel --plugin examples.new_architecture train urn running-mean --out runs/mean
 """
 
 import torch
@@ -25,15 +26,10 @@ class RunningMean(nn.Module):
 
 
 wt.models.register("running-mean", RunningMean)
-for replacement in (False, True):
-    tunnel = wt.tunnels.Bijection(symbols=5, length=5, replacement=replacement)
-    model = wt.models.build("running-mean", tunnel, seed=0)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for step in range(400):
-        batch = tunnel.sample(128, seed=0, start=128 * step, dtype=torch.float32)
-        loss = -(batch.posterior * model.log_probs(batch.inputs)).sum(-1).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    kl, uniform = (wt.evaluate(p, tunnel, episodes=1000).kl_bits.mean for p in (model, wt.baselines(tunnel)["uniform"]))
-    print(f"replacement={replacement!s:5}  KL {kl:.3f} bits from the exact belief (uniform guess: {uniform:.3f})")
+
+if __name__ == "__main__":
+    for replacement in (False, True):
+        tunnel = wt.tunnels.Bijection(symbols=5, length=5, replacement=replacement)
+        run = wt.train(tunnel, "running-mean", steps=400, supervision="posterior", device="cpu")
+        kl, uniform = (wt.evaluate(p, tunnel).kl_bits.mean for p in (run, wt.baselines(tunnel)["uniform"]))
+        print(f"replacement={replacement!s:5}  KL {kl:.3f} bits from the exact belief (uniform guess: {uniform:.3f})")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """A user's mistake, told in one line.  The command line prints it and exits with code 2."""
@@ -27,3 +30,15 @@ def require_int(field: str, value: object, low: int, high: int | None = None) ->
     allowed = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
     ok = isinstance(value, int) and not isinstance(value, bool) and value >= low and (high is None or value <= high)
     require(ok, field, value, allowed)
+
+
+def unknown(what: str, word: str, known: Iterable[str]) -> str:
+    """The line for a name that is none of the known ones, with the one that was probably meant.
+
+    >>> unknown("option", "step", ["steps", "batch"])
+    "unknown option 'step' (did you mean steps?): must be one of steps, batch"
+    """
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1)
+    hint = f" (did you mean {near[0]}?)" if near else ""
+    return f"unknown {what} {word!r}{hint}: must be one of {', '.join(known)}"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from windtunnel import tunnels
 from windtunnel.cli import show
+from windtunnel.cli.flags import Switch
 from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.errors import require_int
@@ -24,7 +25,7 @@ class Baselines:
     """Seed of the random stream."""
     stream: Literal["train", "validation", "test"] = "test"
     """Which stream of that seed."""
-    json: bool = False
+    json: Switch = False
     """Print one JSON document instead of a table; infinity is the string "inf"."""
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import tyro
-
 from windtunnel.cli import show
+from windtunnel.cli.flags import Device, File, Switch, shown
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
@@ -18,25 +17,25 @@ from windtunnel.training.speed import Plan, bench
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
-_File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
-
 
 @dataclass(frozen=True)
 class Bench:
-    """How fast this machine trains, samples, evaluates and starts.  About three minutes on two cores; sections:
-    training, seeds, sampling, evaluation, growth, profile, startup, compile."""
+    """How fast this machine trains, samples, evaluates and starts.  About three minutes on two cores.
 
-    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    Sections: training, seeds, sampling, evaluation, growth, profile, startup, compile.
+    """
+
+    device: Device = None
     """Where to measure; a GPU if there is one."""
-    only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="WORD…")] = ()
+    only: Annotated[tuple[str, ...], shown("WORD…")] = ()
     """Sections to measure, and cases (hmm/lstm) to restrict them to; cases alone: their training throughput."""
-    quick: bool = False
+    quick: Switch = False
     """Under a minute: shorter measurements, fewer of them, no compilation."""
-    json: _File = None
+    json: File = None
     """Write the result here."""
-    plot: _File = None
+    plot: File = None
     """Draw it here (.png, .svg or .pdf)."""
-    read: _File = None
+    read: File = None
     """Show the result in this file, made here or elsewhere, instead of measuring."""
 
 
@@ -63,7 +62,10 @@ def _measured(options: Bench) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     result = read_json(path)
-    ok = isinstance(result, dict) and {"environment", "matrix_flops_per_s"} <= result.keys()
+    try:
+        ok = bool(headline(result)) and all(table.columns for table in tables(result)) and notes(result) is not None
+    except (LookupError, TypeError, ValueError, AttributeError):  # it holds something else than a result
+        ok = False
     require(ok, "--read", str(path), "a file that `windtunnel bench --json` wrote")
     return result
 
@@ -76,6 +78,6 @@ def _print(result: dict[str, Any]) -> None:
         return
     show.print_text(headline(result), "bold")
     for table in tables(result):
-        show.print_table(table.title, table.columns, table.rows, table.justify)
+        show.print_table(table.title, table.columns, table.rows, table.justify, spare=table.columns[:3:-1])
     for line in notes(result):
         show.print_text(line, "dim")

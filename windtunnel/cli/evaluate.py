@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-import torch
-import tyro
 
 from windtunnel import models, tunnels
 from windtunnel.cli import show
+from windtunnel.cli.flags import Device, Int, Switch
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.recipe import Int
+from windtunnel.cli.place import open_run
 from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe
-from windtunnel.environment import require_device
-from windtunnel.errors import require_int
+from windtunnel.environment import default_device, require_device
+from windtunnel.errors import InputError, require_int
 from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_all
-from windtunnel.training import Run, load
+from windtunnel.training import Run
 from windtunnel.tunnels import HMM
 
 _METRICS = {
-    "kl_bits": "KL (exact ‖ run), bits",
-    "entropy_mae_bits": "entropy error per sequence, bits",
-    "curve_mae_bits": "entropy error of the averaged curve, bits",
+    "kl_bits": "KL, bits",
+    "entropy_mae_bits": "entropy error, bits",
+    "curve_mae_bits": "curve error, bits",
     "tv": "total variation",
     "excess_log_loss_bits": "excess log-loss, bits",
     "accuracy": "accuracy",
@@ -46,9 +46,9 @@ class Evaluate:
     """Which stream of that seed."""
     step: Int = None
     """Take the weights of this step of the ladder; the last ones if not given."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    device: Device = None
     """Where to compute; a GPU if there is one."""
-    json: bool = False
+    json: Switch = False
     """Print one JSON document instead of tables; infinity is the string "inf"."""
 
 
@@ -65,9 +65,11 @@ def run(words: list[str]) -> None:
     """Load, score, print."""
     folder, options = parse_folder(Evaluate, "evaluate", words, "RUN")
     require_int("--episodes", options.episodes, 1)
-    device = require_device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    subject = load(folder, step=options.step, device=device)
+    device = require_device(options.device or default_device())
+    subject = open_run(folder, "evaluate", step=options.step, device=device)
     tunnel = subject.tunnel if options.length is None else subject.tunnel.with_length(options.length)
+    if options.length is not None:
+        _require_reach(subject, options.length)
     trained = subject.tunnel.readouts
 
     def score(positions: slice | None) -> Result:
@@ -106,16 +108,16 @@ def _print_heading(subject: Run, score: Score, step: int | None) -> None:
 def _print_result(subject: Run, result: Result) -> None:
     score = result.run
     aside = {
-        "entropy_mae_bits": f"constant entropy scores {show.number(score.entropy_yardstick_bits)}",
-        "curve_mae_bits": f"sampling alone gives {show.number(score.curve_mae_bits.floor or 0.0)}",
-        "accuracy": f"the exact belief has {show.number(score.exact_accuracy)}",
+        "entropy_mae_bits": f"constant entropy {show.number(score.entropy_yardstick_bits)}",
+        "curve_mae_bits": f"sampling alone {show.number(score.curve_mae_bits.floor or 0.0)}",
+        "accuracy": f"exact belief {show.number(score.exact_accuracy)}",
     }
     rows = []
     for name, title in _METRICS.items():
         value = getattr(score, name)
         rows.append([title, show.number(value.mean), show.interval(value), aside.get(name, "")])
     rows.append(["calibration error", show.number(score.calibration.expected_error), "", ""])
-    show.print_table("", ["run", "mean", f"95% interval over {score.kl_bits.over}", ""], rows, "lrrl")
+    show.print_table("", ["run", "mean", f"95% interval\nover {score.kl_bits.over}", "for comparison"], rows, "lrrl")
     by_seed = zip(subject.recipe.seeds, score.kl_bits.per_seed, strict=True)
     show.print_text("KL by seed: " + ", ".join(f"{seed}: {show.number(kl)}" for seed, kl in by_seed))
     show.print_text("KL by position: " + _by_position(score.kl_bits.per_position))
@@ -136,6 +138,24 @@ def _window(length: float) -> str:
     if math.isinf(length):
         return "equivalent window: closer to the exact belief than the longest window tried"
     return f"equivalent window: {length:.2f} (the exact filter that sees only so many observations is equally far off)"
+
+
+def _require_reach(subject: Run, length: int) -> None:
+    """Weights that are tied to positions end with them: say so in the user's own unit, and what to do."""
+    limit = min((getattr(network, "length_limit", None) or math.inf for network in subject.models), default=math.inf)
+
+    def positions(k: int) -> int:
+        return subject.tunnel.with_length(k).positions
+
+    if positions(length) <= limit:
+        return
+    reach = bisect_right(range(1, length), limit, key=positions)
+    other = {"transformer": "--option positions=rope (or alibi, none)", "mlp": "--option context=position"}
+    instead = f", or with {other[subject.recipe.model]}" if subject.recipe.model in other else ""
+    raise InputError(
+        f"--length = {length}: must be at most {reach} for this run, whose weights are tied to positions; "
+        f"for {length} train with --max-length {positions(length)} (it counts input positions){instead}"
+    )
 
 
 def _weights_steps(subject: Run, step: int | None) -> list[int]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import tyro
+from typing import Any, Literal
 
 from windtunnel.cli import show
+from windtunnel.cli.flags import File
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.progress import say
-from windtunnel.cli.runs import DAMAGE, run_folders
+from windtunnel.cli.runs import DAMAGE, reason, run_folders
 from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError, require
 from windtunnel.training import Run, load
@@ -28,7 +26,7 @@ class Export:
 
     format: Literal["parquet", "csv"] = "parquet"
     """Kind of file."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    out: File = None
     """File to write, replaced as a whole if it is there; metrics.parquet or metrics.csv in DIR if not given."""
 
 
@@ -43,7 +41,7 @@ def run(words: list[str]) -> None:
             rows += _rows(load(path))
             runs += 1
         except DAMAGE as error:
-            say(f"left out {path}: {' '.join(str(error).split())}")
+            say(f"left out {reason(path, error)}")
     require(runs > 0, "DIR", str(folder), "a folder with at least one run in it that can be read")
     content = _parquet(rows) if options.format == "parquet" else _csv(rows)
     write_bytes(out, content)

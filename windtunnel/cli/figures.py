@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from windtunnel.cli.flags import Device, Folder, Runs, Switch, shown
 from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.place import require_finished, require_folder
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
@@ -20,15 +19,15 @@ from windtunnel.report.figures import missing
 class Figures:
     """Every chart of the report for print: PDF and PNG, readable in grey and by colour-blind eyes."""
 
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
+    out: Folder = None
     """Where to write them; DIR/figures if not given."""
-    only: Annotated[str | None, tyro.conf.arg(metavar="NAME,NAME", help_behavior_hint="")] = None
+    only: Annotated[str | None, shown("NAME,NAME")] = None
     """Some of them, by name, separated by commas; a wrong name lists them all."""
-    runs: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    runs: Runs = ()
     """More run folders to look into, with their surveys; DIR/runs always is."""
-    no_zoo: bool = False
+    no_zoo: Switch = False
     """Leave out the shipped networks."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    device: Device = None
     """Where to run the networks; a GPU if there is one."""
 
 
@@ -38,6 +37,8 @@ def run(words: list[str]) -> None:
     out = options.out or folder / "figures"
     if out.exists() and not out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a folder")
+    require_folder(folder)
+    require_finished(folder)
     device = require_device(options.device or default_device())
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
     only = None if options.only is None else [name for name in options.only.split(",") if name]

@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import tyro
-
 from windtunnel.cli import show
+from windtunnel.cli.flags import Device, Switch, shown
 from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.place import open_run
 from windtunnel.cli.progress import stages
+from windtunnel.cli.survey import print_all, print_summary
 from windtunnel.cli.tunnel import describe
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import require_int
-from windtunnel.geometry import Measurement
 from windtunnel.mechanism import Survey, inspect, save_survey
-from windtunnel.mechanism.inspect import Entry, selected
+from windtunnel.mechanism.inspect import NAMES, selected
 from windtunnel.mechanism.survey_file import merged, to_dict
-from windtunnel.training import load
+
+_ONLY = "Some instruments, separated by commas, instead of all:"
 
 
 @dataclass(frozen=True)
 class Inspect:
-    """Survey the networks of a run: geometry, interventions, behaviour, training dynamics.  Tables are printed, and
-    survey.json with its arrays is written into the run folder; what other instruments found earlier, in the same way,
-    stays in it."""
+    """Survey the networks of a run: geometry, interventions, behaviour, training dynamics.
 
-    only: Annotated[str | None, tyro.conf.arg(metavar="NAME,NAME", help_behavior_hint="")] = None
-    """Instruments, separated by commas: keys, alignment, values, beliefs, lens, clusters, ablate, heads, ranges, late,
-    patch, dose, swap, roles, flip, exchange, shift, dynamics; all if not given."""
+    What was found is written into the run folder, as survey.json with its arrays; what other instruments found
+    earlier, in the same way, stays in it.  Printed is a summary, or with --all everything.
+    """
+
+    only: Annotated[str | None, shown("NAME,NAME", help=f"{_ONLY} {', '.join(NAMES)}.")] = None
     episodes: int = 128
     """Episodes of the test stream to look at."""
     seed: int = 0
     """Seed of that stream."""
     untrained: int = 5
     """Untrained networks of the same shape that serve as a null."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    device: Device = None
     """Where to compute; a GPU if there is one."""
-    json: bool = False
+    all: Switch = False
+    """Print every measurement, not only the strongest of each kind."""
+    json: Switch = False
     """Print one JSON document instead of tables."""
 
 
@@ -52,7 +52,7 @@ def run(words: list[str]) -> None:
     require_int("--untrained", options.untrained, 0)
     only = None if options.only is None else [name for name in options.only.split(",") if name]
     selected(only)  # a selection that matches nothing is refused before anything is loaded
-    subject = load(folder, device=require_device(options.device or default_device()))
+    subject = open_run(folder, "inspect", device=require_device(options.device or default_device()))
     settings = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
     with stages() as progress:
         survey = inspect(subject, only=only, progress=progress, **settings)
@@ -64,34 +64,10 @@ def run(words: list[str]) -> None:
     show.print_text(f"{folder}: {subject.recipe.model}, seeds {', '.join(map(str, subject.recipe.seeds))}", "bold")
     show.print_text(describe(subject.tunnel))
     show.print_text(show.drawn_from(options.episodes, options.seed, "test"))
-    _print_tables(survey)
+    print_all(survey) if options.all else print_summary(survey)
     if earlier:
         show.print_text(earlier)
     _print_end(survey, path)
-
-
-def _print_tables(survey: Survey) -> None:
-    for name in survey.settings["instruments"]:
-        if rows := [_row(entry, found) for entry, found in survey.measurements(name)]:
-            columns = ["measured", "seed", "where", "value", "95% interval", "nulls (mean)", "effect", "p"]
-            show.print_table(name, columns, rows, "lllrrlrr")
-
-
-def _row(entry: Entry, found: Measurement) -> list[str]:
-    seed = "" if entry.seed is None else str(entry.seed)
-    where = ", ".join(f"{key} {_words(value)}" for key, value in found.where.items())
-    if math.isnan(found.value):
-        return [found.name, seed, where, "–", "", found.note, "", ""]
-    value = f"{show.number(found.value)} {found.unit}".rstrip()
-    interval = "" if math.isnan(found.low) else f"{show.number(found.low)} to {show.number(found.high)}"
-    nulls = "; ".join(f"{name} {show.number(float(np.mean(sample)))}" for name, sample in found.nulls.items())
-    effect = "" if found.effect is None else f"{found.effect:+.1f}"
-    p_value = "" if found.p_value is None else f"{found.p_value:.3f}"
-    return [found.name, seed, where, value, interval, nulls or found.note, effect, p_value]
-
-
-def _words(value: object) -> str:
-    return "+".join(map(str, value)) if isinstance(value, Iterable) and not isinstance(value, str) else str(value)
 
 
 def _print_end(survey: Survey, path: Path) -> None:
@@ -102,4 +78,4 @@ def _print_end(survey: Survey, path: Path) -> None:
         " its standard deviations; p: against the strongest null, one-sided unless the effect may lie on both sides.",
         "dim",
     )
-    show.print_text(f"written: {path}")
+    print(f"written: {path}")  # unwrapped: a path is there to be copied

@@ -3,30 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from windtunnel.cli import show
-from windtunnel.study.scorecard import scorecard
+from windtunnel.study.primitives import REALISED
+from windtunnel.study.quantity import number
+from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.verdict import OUTCOMES
 from windtunnel.study.zoo import Checked
 
 
 def print_scorecard(cells: Mapping[str, Mapping[str, Any]]) -> None:
-    """Which share of each primitive was realised, networks and reference predictors alike."""
-    rows = [[r.primitive, r.world, r.subject, r.state, r.told.partition(": ")[2]] for r in scorecard(cells)]
+    """Which share of each primitive was realised, networks and reference predictors alike: a table per world."""
+    rows = scorecard(cells)
     if not rows:
         show.print_text("no cell that tests a primitive is finished yet")
         return
-    show.print_table("Primitives", ["primitive", "world", "who", "state", "share = 1 − KL / KL(B)"], rows, "lllll")
-    show.print_text("B has every primitive but the one tested: it stands at 0, exact inference at 1.", "dim")
+    columns = ["who", "state", "share", "95% interval", f"seeds\nabove {REALISED:g}", "KL bits"]
+    for (primitive, world), group in groupby(rows, key=lambda row: (row.primitive, row.world)):
+        of_world = list(group)
+        base = of_world[0].share
+        title = f"{primitive}: {world}, where B = {base['base']} is {_number(base['base_bits'])} bits off"
+        show.print_table(title, columns, map(_share_row, of_world), "llrrlr")
+    show.print_text(
+        "share = 1 − KL / KL(B), its interval over seeds or, for one network, over sequences. B has every primitive "
+        "but the one tested: it stands at 0, exact inference at 1.",
+        "dim",
+    )
+
+
+def _share_row(row: Row) -> list[str]:
+    record, seeds = row.share, ""
+    share = record["share"]
+    if row.network:
+        seeds = f"{record['successes']} of {len(record['per_seed'])}"
+        seeds += f", {record['diverged']} diverged" * bool(record["diverged"])
+    value, interval = share["mean"], f"{_number(share['low'])} to {_number(share['high'])}"
+    if record["bimodal"]:  # a mean of successes and failures describes no network
+        value, interval = record["median"], "median; seeds differ"
+    return [row.subject, row.state, _number(value), interval, seeds, _number(record["kl_bits"])]
+
+
+def _number(value: Any) -> str:
+    """A number as JSON holds it: None for none, the string "inf" for infinity."""
+    return "–" if value is None else show.number(number(value))
 
 
 def print_ledger(entries: Sequence[Mapping[str, Any]]) -> None:
-    """Every claim with its verdict, one line each, and how many of each kind there are."""
+    """Every claim with its verdict, and how many of each kind there are."""
     rows = [[entry["id"], entry["claim"], entry["published"], _value(entry), entry["verdict"]] for entry in entries]
-    show.print_table("Claims", ["claim", "in our words", "published", "measured", "verdict"], rows, "lllll")
+    columns = ["claim", "in our words", "published", "measured", "verdict"]
+    show.print_table("Claims", columns, rows, "lllll", spare=("in our words",))
     counts = {outcome: sum(entry["outcome"] == outcome for entry in entries) for outcome in OUTCOMES}
     show.print_text(", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count))
+    show.print_text("windtunnel claims STUDY --only CLAIM tells one of them in full.", "dim")
 
 
 def print_claim(entry: Mapping[str, Any]) -> None:
@@ -36,6 +67,7 @@ def print_claim(entry: Mapping[str, Any]) -> None:
     rows += [["cells", ", ".join(entry["cells"])], ["verdict", entry["verdict"]]]
     if entry["p_value"] is not None:
         rows.append(["p", f"{entry['p_value']:.2g}, after Holm's correction {entry['adjusted_p_value']:.2g}"])
+    rows += [[f"on {cell}", other["verdict"]] for cell, other in entry.get("elsewhere", {}).items()]
     rows += [["because" if not index else "", reason] for index, reason in enumerate(entry["reasons"])]
     show.print_table("", ["", ""], rows, "ll")
 
@@ -55,7 +87,7 @@ def _value(entry: Mapping[str, Any]) -> str:
     value = entry["value"]
     if value is None or value["mean"] is None:
         return ""
-    numbers = [show.number(float(value[part])) for part in ("mean", "low", "high") if value[part] is not None]
+    numbers = [_number(value[part]) for part in ("mean", "low", "high") if value[part] is not None]
     if value["over"] == "exact" or len(numbers) < 3:
         return numbers[0]
     return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"

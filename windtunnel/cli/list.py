@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from windtunnel import models, tunnels
 from windtunnel.cli import show
+from windtunnel.cli.flags import Switch
 from windtunnel.cli.parse import parse
 from windtunnel.fidelity.baselines import SUMMARIES
 
@@ -15,7 +16,7 @@ from windtunnel.fidelity.baselines import SUMMARIES
 class List:
     """Tunnels, models and baselines, one line each."""
 
-    json: bool = False
+    json: Switch = False
     """Print one JSON document instead of tables."""
 
 
@@ -38,6 +39,6 @@ def run(words: list[str]) -> None:
         [name, world.summary, ", ".join(world.primitives), f"{world.hypotheses_log2:.1f}".replace("inf", "∞")]
         for name, world in worlds.items()
     ]
-    show.print_table("Tunnels", ["name", "what it is", "needs", "log2 hypotheses"], rows, "lllr")
+    show.print_table("Tunnels", ["name", "what it is", "needs", "log2\nhypotheses"], rows, "lllr")
     show.print_table("Models", ["name", "what it is"], models.summaries().items(), "ll")
     show.print_table("Baselines", ["name", "what it does"], SUMMARIES.items(), "ll")

@@ -11,60 +11,88 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 
 from windtunnel import __version__
-from windtunnel.errors import InputError
+from windtunnel.cli import plugins
+from windtunnel.errors import InputError, unknown
 
 COMMANDS = {
     "list": "tunnels, models and baselines, one line each",
     "sample": "a readable picture of a few episodes and their exact beliefs",
-    "baselines": "what simple predictors score on a tunnel, in bits from the exact belief",
-    "train": "train a model on a tunnel into a run folder; the same command again continues it",
-    "evaluate": "how far a run is from the exact belief, beside the baselines of its tunnel",
-    "inspect": "geometry and mechanism of a run's networks, every number beside its nulls; written into the run",
-    "runs": "a table of all runs below a folder, with their distance from Bayes",
-    "reproduce": "the paper put to the test: a demonstration here, or the full-size study on a GPU",
+    "baselines": "what simple predictors score on a tunnel, in bits",
+    "train": "train a model on a tunnel; the same command again continues",
+    "evaluate": "how far a run is from the exact belief, beside baselines",
+    "inspect": "geometry and mechanism of a run, each number beside its nulls",
+    "runs": "a table of all runs below a folder",
+    "reproduce": "the paper put to the test, small here or full-size on a GPU",
     "claims": "every claim of a study with its verdict",
-    "report": "one HTML page that shows a results folder: verdicts, charts, episodes to step through",
+    "report": "one HTML page: verdicts, charts, episodes to step through",
     "figures": "the figures of a results folder for print, as PDF and PNG",
-    "export": "the training history of all runs below a folder, as one Parquet or CSV file",
+    "export": "the training history of all runs as one Parquet or CSV file",
     "bench": "how fast this machine trains, samples, evaluates and starts",
 }
 """Command -> one line.  The module of the same name in this folder has `run(words)`."""
+
+NARROWEST = 40
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line (default: the one this process was started with) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    width = shutil.get_terminal_size().columns
+    if width < NARROWEST or os.environ.get("COLUMNS") == "0":  # no table or help page can be laid out in less
+        os.environ["COLUMNS"] = str(max(width, NARROWEST))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no bars prints ? rather than failing
     try:
         code = _run(words)
         sys.stdout.flush()  # a reader that has gone away should be noticed here, not while Python shuts down
     except InputError as error:
-        line = " ".join(str(error).split())
-        print(f"windtunnel: error: {line}", file=sys.stderr)
-        return 2
+        return _refuse(str(error))
     except KeyboardInterrupt as stop:  # training says what it saved, and which signal stopped it
         print(f"windtunnel: {str(stop) or 'interrupted'}", file=sys.stderr)
         return getattr(stop, "code", 130)
     except BrokenPipeError:  # as in `windtunnel sample hmm | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # a file or folder that cannot be used; anything else is ours to mend
+        if error.filename is None:
+            raise
+        return _refuse(f"{os.fsdecode(error.filename)}: {error.strerror}")
+    except (MemoryError, RuntimeError) as error:
+        if not _is_of_memory(error):
+            raise
+        return _refuse("not enough memory: fewer episodes, a shorter length, a smaller batch or model need less")
     return code
 
 
+def _is_of_memory(error: Exception) -> bool:
+    """Python, NumPy and PyTorch each have their own way to say so."""
+    said = str(error)
+    return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
+
+
+def _refuse(why: str) -> int:
+    print(f"windtunnel: error: {' '.join(why.split())}", file=sys.stderr)
+    return 2
+
+
 def _run(words: list[str]) -> int:
+    modules, words = plugins.taken_out(words)
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [*words[1:], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         print(_help())
     elif words[0] in ("-V", "--version"):
         print(f"windtunnel {__version__}")
     elif words[0] not in COMMANDS:
         kind = "option" if words[0].startswith("-") else "command"
-        raise InputError(f"unknown {kind} {words[0]!r}: must be one of {', '.join(COMMANDS)}, --help, --version")
+        raise InputError(unknown(kind, words[0], [*COMMANDS, "--help", "--version"]))
     else:
+        plugins.load(modules)
         command = importlib.import_module(f"windtunnel.cli.{words[0]}")
         try:
             command.run(words[1:])
@@ -78,12 +106,14 @@ def _help() -> str:
     lines = [f"  {name:{width}}  {summary}" for name, summary in COMMANDS.items()]
     return "\n".join(
         [
-            "usage: windtunnel COMMAND …",
+            "usage: windtunnel [--plugin MODULE] COMMAND …",
             "",
             "How many bits is a sequence model from exact Bayesian inference?",
             "",
             *lines,
             "",
             "windtunnel COMMAND --help tells more; windtunnel --version prints the version.",
+            "--plugin MODULE imports a Python module first, in which you register tunnels",
+            "or models of your own; so does WINDTUNNEL_PLUGINS=MODULE in the environment.",
         ]
     )

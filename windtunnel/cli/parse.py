@@ -9,7 +9,6 @@ depend on tyro's wording; nothing private of tyro is used.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
 import re
 import sys
@@ -21,35 +20,62 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import tyro
 
-from windtunnel.errors import InputError
+from windtunnel.cli.pages import paragraphs
+from windtunnel.errors import InputError, unknown
 
 Form = TypeVar("Form")
 
 _STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)  # nested fields stay flat; --json has no --no-json
+MOST = 10**12  # the largest whole number that any option takes
+_ABOUT = "(about)"  # where the description will stand
+
+
+class _Page(io.StringIO):
+    """Text on its way to standard output, which tyro may dress accordingly."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(sys.__stdout__, "encoding", None) or "utf-8"
+
+    def isatty(self) -> bool:
+        return sys.__stdout__ is not None and sys.__stdout__.isatty()
 
 
 def parse(form: type[Form], words: Sequence[str], prog: str) -> Form:
     """An instance of the dataclass `form`, filled from the command line.  --help prints and exits (SystemExit 0)."""
-    box = io.StringIO()
+    if flag := _without_value(words):
+        raise InputError(f"{flag} has no value: must be {allowed(_flags(form).get(flag, str))}")
+    box, page = io.StringIO(), _Page()
+    settings: Any = {"prog": prog, "description": _ABOUT, "config": _STYLE, "return_unknown_args": True}
     try:
-        with contextlib.redirect_stderr(box):
-            filled, unknown = tyro.cli(form, args=words, prog=prog, config=_STYLE, return_unknown_args=True)
+        with contextlib.redirect_stderr(box), contextlib.redirect_stdout(page):
+            filled, strangers = tyro.cli(form, args=words, **settings)
     except SystemExit as stop:
         if stop.code in (None, 0):
+            # tyro writes usage and description on one line each, however long that gets.
+            rest = page.getvalue().split("\n", 1)[1].replace(_ABOUT, paragraphs(form.__doc__ or ""))
+            print(f"usage: {prog} [options]\n{rest}", end="")
             raise
         raise InputError(_what_is_wrong(form, words, box.getvalue())) from None
     sys.stderr.write(box.getvalue())  # a warning, should there be one
-    if unknown:
-        raise InputError(_what_is_unknown(form, unknown[0]))
+    if strangers:
+        raise InputError(_what_is_unknown(form, strangers[0]))
+    _require_sizes(filled)
     return filled
 
 
-def leading(name: str, words: Sequence[str], must: str) -> tuple[str, list[str]]:
+_FOLDERS = {
+    "RUN": "the folder of a run, such as runs/first",
+    "STUDY": "the folder of a study, such as results/scratch/quick",
+    "DIR": "a folder with runs or results in it, such as runs",
+}
+
+
+def leading(name: str, words: Sequence[str], what: str) -> tuple[str, list[str]]:
     """The word that has to come next in `windtunnel NAME …`, and what follows it; an option or nothing is refused."""
     word, *rest = words or [""]
-    if not word or word.startswith("-"):
-        found = f"found {word!r}" if word else "found nothing"
-        raise InputError(f"{name} ({found}): {must}")
+    if not word.strip() or word.startswith("-"):
+        raise InputError(f"{name} must be followed by {what}" + f" (found {word!r})" * bool(word))
     return word, rest
 
 
@@ -58,7 +84,7 @@ def parse_folder(form: type[Form], name: str, words: Sequence[str], what: str) -
     prog = f"windtunnel {name} {what}"
     if words and words[0] in ("-h", "--help"):
         parse(form, ["--help"], prog)
-    folder, rest = leading(name, words, f"the first word must be {what}, a folder")
+    folder, rest = leading(name, words, _FOLDERS[what])
     return Path(folder), parse(form, rest, prog)
 
 
@@ -117,6 +143,29 @@ def _what_is_wrong(form: type, words: Sequence[str], box: str) -> str:
     return f"{flag} = {typed!r}: must be {must}" if typed else f"{flag} has no value: must be {must}"
 
 
+def _without_value(words: Sequence[str]) -> str:
+    """The option that was given an empty word, as in `--out ""`; otherwise nothing."""
+    flag = ""
+    for word in words:
+        if word.startswith("--"):
+            flag, equals, value = word.partition("=")
+            if equals and not value:
+                return _flag(flag.lstrip("-"))
+        elif not word and flag:
+            return _flag(flag.lstrip("-"))
+    return ""
+
+
+def _require_sizes(filled: Any) -> None:
+    """Raise at a whole number that no machine has room or time for; what follows might not say so in one line."""
+    for option in fields(filled):
+        value = getattr(filled, option.name)
+        if is_dataclass(value):
+            _require_sizes(value)
+        elif isinstance(value, int) and abs(value) > MOST:
+            raise InputError(f"{_flag(option.name)} = {value}: must be at most {MOST:.0e} in size")
+
+
 def _typed(words: Sequence[str], flag: str) -> str:
     """The value words that follow the last use of a flag."""
     value: list[str] = []
@@ -135,6 +184,4 @@ def _what_is_unknown(form: type, word: str) -> str:
     flags = list(_flags(form))
     if not word.startswith("-"):
         return f"unexpected word {word!r}: must be one of the options {', '.join(flags)}"
-    near = difflib.get_close_matches(word.split("=")[0], flags, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"unknown option {word!r}{hint}: must be one of {', '.join(flags)}"
+    return unknown("option", word.split("=")[0], flags)

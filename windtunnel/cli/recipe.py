@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
-from windtunnel.errors import InputError
+from windtunnel import models
+from windtunnel.cli.flags import Float, Int, shown
+from windtunnel.errors import InputError, unknown
 from windtunnel.training import Recipe, recipe_for
 from windtunnel.training.recipes import default_preset
 from windtunnel.training.start import apply_options
 from windtunnel.tunnels import Tunnel
 
 
-def _arg(metavar: str) -> Any:
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")  # no "(default: None)": the recipe has the default
-
-
-Int = Annotated[int | None, _arg("INT")]
-Float = Annotated[float | None, _arg("FLOAT")]
-
-
 @dataclass(frozen=True, kw_only=True)
 class RecipeFlags:
     """Every part of a recipe; the library checks the values."""
 
-    preset: Annotated[str | None, _arg("{standard,quick}")] = None
+    preset: Annotated[str | None, shown("{standard,quick}")] = None
     """Recipe to start from: `quick` is small and short, the default on a CPU; `standard` is the committed one."""
     steps: Int = None
     """Training steps."""
@@ -34,17 +28,17 @@ class RecipeFlags:
     """How many networks: seeds 0, 1, …"""
     batch: Int = None
     """Episodes per step, always fresh."""
-    supervision: Annotated[str | None, _arg("{labels,posterior}")] = None
+    supervision: Annotated[str | None, shown("{labels,posterior}")] = None
     """What the loss compares with: the sampled truth, or the exact belief itself."""
-    precision: Annotated[str | None, _arg("{float32,bfloat16}")] = None
+    precision: Annotated[str | None, shown("{float32,bfloat16}")] = None
     """Arithmetic of the forward and backward pass."""
-    optimiser: Annotated[str | None, _arg("{adamw,muon}")] = None
+    optimiser: Annotated[str | None, shown("{adamw,muon}")] = None
     """What moves the weight matrices; AdamW moves the rest."""
     lr: Float = None
     """Peak learning rate of AdamW."""
     muon_lr: Float = None
     """Peak learning rate of Muon."""
-    betas: Annotated[tuple[float, float] | None, _arg("FLOAT FLOAT")] = None
+    betas: Annotated[tuple[float, float] | None, shown("FLOAT FLOAT")] = None
     """AdamW's decay of gradient mean and square."""
     momentum: Float = None
     """Muon's momentum."""
@@ -56,7 +50,7 @@ class RecipeFlags:
     """Decay per step of a moving average of the weights, which is then what is kept; 0 for none."""
     warmup: Int = None
     """Steps of linear warm-up."""
-    decay: Annotated[str | None, _arg("{cosine,linear,none}")] = None
+    decay: Annotated[str | None, shown("{cosine,linear,none}")] = None
     """How the learning rate falls."""
     decay_share: Float = None
     """Share of all steps, at the end, over which it falls."""
@@ -70,7 +64,7 @@ class RecipeFlags:
     """Steps between resumable checkpoints."""
     ladder: Int = None
     """Log-spaced weight snapshots to keep; 0 for the last one only."""
-    name: Annotated[str | None, _arg("STR")] = None
+    name: Annotated[str | None, shown("STR")] = None
     """What to call it in tables."""
     params: Int = None
     """Size of the model in parameters."""
@@ -82,8 +76,8 @@ class RecipeFlags:
     """Attention heads."""
     max_length: Int = None
     """Longest input it must take, where positions are learned."""
-    option: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")] = ()
-    """Any other option of the model: positions=rope, style=stacked, context=position, state=32 …"""
+    option: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], shown("NAME=VALUE")] = ()
+    """Any other option of the model, may be repeated: positions=rope, style=stacked, context=position, state=32 …"""
 
 
 def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str) -> Recipe:
@@ -95,9 +89,20 @@ def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str) -> 
         name, value = _option(word)
         if name in options:
             raise InputError(f"--option {word}: must be given once, {name} is set already")
+        _require_known(model, name, f"--option {word}")
         options[name] = value
+    for name in ("params", "depth", "width", "heads", "max_length"):
+        if name in options:
+            _require_known(model, name, f"--{name.replace('_', '-')}")
     preset = flags.preset or default_preset(device)
     return apply_options(recipe_for(tunnel, model, preset), flags.seeds, options)
+
+
+def _require_known(model: str, name: str, typed: str) -> None:
+    """Raise unless the model has an option of that name."""
+    known = models.option_names(model)
+    if known is not None and name not in known:
+        raise InputError(f"{typed}: {unknown(f'option of {model},', name, known)}")
 
 
 def _option(word: str) -> tuple[str, int | float | str]:

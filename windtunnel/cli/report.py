@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
+from windtunnel.cli.flags import Device, File, Runs, Switch
 from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.place import require_finished, require_folder
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
@@ -18,16 +17,19 @@ from windtunnel.report import read, write_page
 
 @dataclass(frozen=True)
 class Report:
-    """One self-contained HTML page from a results folder (or a folder of runs).  Networks that are at hand are looked
-    into once; what was seen is kept in DIR/exhibits.  Whatever is missing, the page says so, and how to make it."""
+    """One self-contained HTML page from a results folder, a run, or a folder of runs.
 
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    Networks that are at hand are looked into once; what was seen is kept in DIR/exhibits.  Whatever is missing, the
+    page says so, and how to make it.
+    """
+
+    out: File = None
     """Where to write the page; DIR/report.html if not given."""
-    runs: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    runs: Runs = ()
     """More run folders to look into, with their surveys; DIR/runs always is."""
-    no_zoo: bool = False
+    no_zoo: Switch = False
     """Leave out the shipped networks."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    device: Device = None
     """Where to run the networks; a GPU if there is one."""
 
 
@@ -42,6 +44,8 @@ def write(folder: Path, options: Report = Report(), arguments: Sequence[str] = (
     out = options.out or folder / "report.html"
     if out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a file, not a folder")
+    require_folder(folder)
+    require_finished(folder)
     device = require_device(options.device or default_device())
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
     return write_page(source, out, arguments)

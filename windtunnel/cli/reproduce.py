@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
-
-import tyro
+from typing import Literal
 
 from windtunnel.cli import show
+from windtunnel.cli.flags import Device, Float, Folder
 from windtunnel.cli.ledger import print_ledger, print_scorecard, print_zoo
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import say, watch
-from windtunnel.cli.recipe import Float
 from windtunnel.study import reproduce, zoo
 from windtunnel.study.presets import plan_for
 from windtunnel.study.results import StudyFolder, committed
@@ -24,18 +22,19 @@ TOKENS = 60_000  # positions of the fresh episodes on which a shipped network is
 class Reproduce:
     """Put the paper to the test.  The same command again continues an unfinished study; what is finished is kept.
 
-    quick  a demonstration with small networks, under six minutes on two CPU cores; then the verdicts of the committed
-           full-size study, and the shipped networks scored on fresh episodes
-    paper  the full-size study, on a GPU
+    --preset quick is a demonstration with small networks, under six minutes on two CPU cores; then it shows the
+    verdicts of the committed full-size study, and the shipped networks scored on fresh episodes.
+
+    --preset paper is the full-size study, and needs a GPU.
     """
 
     preset: Literal["quick", "paper"] = "quick"
-    """Which study."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
-    """Results folder; results/scratch/PRESET if not given."""
+    """Which study, see above."""
+    out: Folder = None
+    """Results folder; if not given, results/scratch/PRESET."""
     max_minutes: Float = None
     """Stop after that long, with everything saved; the same command goes on from there."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    device: Device = None
     """Where to compute; a GPU if there is one (quick: the CPU)."""
 
 

@@ -11,7 +11,9 @@ import torch
 
 from windtunnel import models, tunnels
 from windtunnel.cli import show
+from windtunnel.cli.flags import Switch
 from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.place import require_folder
 from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError
 from windtunnel.training import Run, load
@@ -21,7 +23,7 @@ from windtunnel.training import Run, load
 class Runs:
     """All runs below a folder: where each stands, and its last validation KL in bits (mean over seeds)."""
 
-    json: bool = False
+    json: Switch = False
     """Print one JSON document instead of a table."""
 
 
@@ -35,19 +37,28 @@ def run(words: list[str]) -> None:
         show.print_text(f"no runs below {folder}")
     else:
         columns = ["run", "tunnel", "model", "parameters", "steps", "seeds", "KL bits", "seconds", "state"]
-        show.print_table("", columns, map(_row, found), "lllrrrrrl")
+        spare = ("seconds", "parameters", "state", "seeds", "tunnel")  # steps say what the state says
+        show.print_table(f"below {folder}", columns, [_row(record, folder) for record in found], "lllrrrrrl", spare)
+        for record in found:
+            if record["state"] == "damaged":
+                show.print_text(f"damaged: {reason(Path(record['run']), record['why'])}")
 
 
 def run_folders(folder: Path) -> Iterator[Path]:
     """Every run folder at or below a folder, in the order of their names."""
-    if not folder.is_dir():
-        raise InputError(f"{folder}: must be a folder that exists")
+    require_folder(folder)
     for file in sorted(folder.rglob("recipe.json")):
         yield file.parent
 
 
 # What reading a run folder raises when its files hold something else than they should.
 DAMAGE = (InputError, LookupError, TypeError, ValueError, AttributeError, OSError)
+
+
+def reason(path: Path, why: object) -> str:
+    """What is wrong with a run, on one line that names it once."""
+    told = " ".join(str(why).split())
+    return told if told.startswith(str(path)) else f"{path}: {told}"
 
 
 def _record(path: Path) -> dict[str, Any]:
@@ -88,12 +99,14 @@ def _parameters(run: Run) -> int | None:
         return models.describe(models.from_spec(spec)).params
 
 
-def _row(record: dict[str, Any]) -> list[str]:
+def _row(record: dict[str, Any], folder: Path) -> list[str]:
+    path = Path(record["run"])
+    name = str(path.relative_to(folder)) if path != folder else path.name or str(path)
     if record["state"] == "damaged":
-        return [record["run"], *[""] * 7, f"damaged: {record['why']}"]
+        return [name, *[""] * 3, "damaged", *[""] * 3, "damaged"]
     parameters, kl = record["parameters"], record["kl_bits"]
     return [
-        record["run"],
+        name,
         record["told"],
         record["model"],
         "" if parameters is None else f"{parameters:,}",

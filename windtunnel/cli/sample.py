@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from windtunnel import tunnels
 from windtunnel.cli import show
+from windtunnel.cli.flags import Switch
 from windtunnel.cli.picture import context
 from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.errors import require_int
@@ -26,7 +27,7 @@ class Sample:
     """Seed of the random stream."""
     stream: Literal["train", "validation", "test"] = "test"
     """Which stream of that seed."""
-    json: bool = False
+    json: Switch = False
     """Print one JSON document instead: tokens, features, readout, labels, posterior, entropy, latent."""
 
 

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from windtunnel.cli import show
 from windtunnel.fidelity import Estimate, Score
 
 _SHARED = ("tunnel", "episodes", "seed", "stream", "where", "positions", "exact_accuracy", "entropy_yardstick_bits")
+_JUSTIFY = "lrrrrrr"
 
 
 def print_scores(scores: Mapping[str, Score], kind: str) -> None:
     """A table of scores on the same episodes, and what exact inference and a constant entropy would have; `kind` heads
-    the column of names."""
-    errors = ["entropy error\nper sequence", "entropy error\naveraged curve"]
-    columns = [kind, "KL", *errors, "its\nfloor", "TV", "accuracy"]
-    rows = [
-        [
-            name,
-            _cell(score.kl_bits),
-            _cell(score.entropy_mae_bits),
-            _cell(score.curve_mae_bits),
-            show.number(score.curve_mae_bits.floor or 0.0),
-            _cell(score.tv),
-            _cell(score.accuracy),
-        ]
-        for name, score in scores.items()
-    ]
-    exact = next(iter(scores.values()))  # the exact belief is the same in every score
-    rows.append(["constant entropy", "", show.number(exact.entropy_yardstick_bits), "", "", "", ""])
-    rows.append(["exact belief", "0", "0", "0", "", "0", show.number(exact.exact_accuracy)])
-    show.print_table("", columns, rows, "lrrrrrr")
+    the column of names.  Where ± does not fit into every column, the KL alone keeps it."""
+    columns = [kind, "KL", "entropy\nerror", "curve\nerror", "curve\nfloor", "TV", "accuracy"]
+    rows = _rows(scores, _cell)
+    if not show.fits(columns, rows, _JUSTIFY):
+        rows = _rows(scores, lambda value: show.number(value.mean))
+    show.print_table("", columns, rows, _JUSTIFY, spare=(columns[4], columns[5], columns[3]))
 
 
 def print_legend(kind: str) -> None:
     """What the columns of `print_scores` mean."""
     show.print_text(
-        f"KL (exact ‖ {kind}) and entropy errors in bits; TV is total variation; ± is half of a 95% interval over "
-        "sequences. The floor is what sampling alone puts into the averaged curve. "
+        f"KL (exact ‖ {kind}) and errors in bits. Entropy error: per sequence; curve error: of the averaged curve, its "
+        "floor being what sampling alone puts there. TV: total variation. ±: half of a 95% interval over sequences. "
         "`constant entropy` knows the position and nothing else.",
         "dim",
     )
@@ -47,6 +35,25 @@ def print_legend(kind: str) -> None:
 def plain_scores(scores: Mapping[str, Score]) -> dict[str, dict[str, Any]]:
     """Scores for JSON, without what they share."""
     return {name: {k: v for k, v in score.to_dict().items() if k not in _SHARED} for name, score in scores.items()}
+
+
+def _rows(scores: Mapping[str, Score], cell: Callable[[Estimate], str]) -> list[list[str]]:
+    rows = [
+        [
+            name,
+            _cell(score.kl_bits),
+            cell(score.entropy_mae_bits),
+            cell(score.curve_mae_bits),
+            show.number(score.curve_mae_bits.floor or 0.0),
+            cell(score.tv),
+            cell(score.accuracy),
+        ]
+        for name, score in scores.items()
+    ]
+    exact = next(iter(scores.values()))  # the exact belief is the same in every score
+    rows.append(["constant entropy", "", show.number(exact.entropy_yardstick_bits), "", "", "", ""])
+    rows.append(["exact belief", "0", "0", "0", "", "0", show.number(exact.exact_accuracy)])
+    return rows
 
 
 def _cell(value: Estimate) -> str:

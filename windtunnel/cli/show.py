@@ -12,6 +12,9 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from windtunnel import __version__
+from windtunnel.cli import tables
+from windtunnel.cli.tables import Cell, lay_out, wrapped
+from windtunnel.fidelity.intervals import resolved
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 
 LEVELS = "▁▂▃▄▅▆▇█"
 BARS_LEGEND = "bars: one per outcome, █ for a probability of 7/8 or more, · for under 0.005"
-ROUNDING = 1e-12  # bits; what is smaller stands for 0
 PIPE_WIDTH = 160  # where no terminal sets a width, and COLUMNS is not set
 
 
@@ -46,14 +48,14 @@ def sparkline(values: Iterable[float]) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """At least four decimals and `digits` significant digits; 0 for what is only rounding; ∞.
+    """At least four decimals and `digits` significant digits; 0 for what is only rounding (`resolved`); ∞.
 
     >>> number(0.41371), number(0.001412), number(7.5e-05), number(2e-16), number(math.inf)
     ('0.4137', '0.00141', '7.50e-05', '0', '∞')
     """
     if math.isinf(value):
         return "∞"
-    if abs(value) < ROUNDING:
+    if resolved(value) == 0:
         return "0"
     return f"{value:.4f}" if abs(value) >= 10.0 ** (digits - 4) else f"{value:#.{digits}g}"
 
@@ -101,18 +103,32 @@ def print_text(text: str, style: str = "") -> None:
     console().print(text, style=style)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]], justify: str) -> None:
-    """Print a table; `justify` has an l or r for every column."""
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], justify: str, spare: Sequence[str] = ()
+) -> None:
+    """Print a table; `justify` has an l or r for every column.  On a narrow terminal the columns with the heads in
+    `spare` are left out, the first of them first, and named below."""
     from rich import box
     from rich.table import Table
 
+    rows, screen = list(rows), console()
+    layout = lay_out(columns, rows, justify, spare, screen.width)
     table = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.padding = (0, 1, 0, 0)  # two blanks between columns, so that more fits into 80
-    for column, side in zip(columns, justify, strict=True):
-        table.add_column(column, justify="right" if side == "r" else "left", overflow="fold", no_wrap=not table.columns)
+    for index, width in zip(layout.shown, layout.widths):
+        side = "right" if justify[index] == "r" else "left"
+        table.add_column(wrapped(columns[index], width), justify=side, width=width, no_wrap=True, vertical="top")
     for row in rows:
-        table.add_row(*row)
-    console().print(table)
+        table.add_row(*(wrapped(row[index], width) for index, width in zip(layout.shown, layout.widths)))
+    screen.print(table)
+    hidden = [head.replace("\n", " ") for index, head in enumerate(columns) if index not in layout.shown]
+    if hidden:
+        screen.print(f"not shown, for want of width: {', '.join(hidden)}", style="dim")
+
+
+def fits(columns: Sequence[str], rows: Sequence[Sequence[Cell]], justify: str) -> bool:
+    """Would `print_table` show all of it, and every cell on one line?"""
+    return tables.fits(columns, rows, justify, console().width)
 
 
 def print_json(document: dict[str, Any]) -> None:

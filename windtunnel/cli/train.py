@@ -11,9 +11,10 @@ import tyro
 
 from windtunnel import models, tunnels
 from windtunnel.cli import show
+from windtunnel.cli.flags import Device, Float, Switch
 from windtunnel.cli.parse import leading
 from windtunnel.cli.progress import Several, say, watch
-from windtunnel.cli.recipe import Float, RecipeFlags, recipe_from
+from windtunnel.cli.recipe import RecipeFlags, recipe_from
 from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import require_choice
@@ -30,13 +31,13 @@ class Train(RecipeFlags):
     """Folder of the run."""
     max_minutes: Float = None
     """Stop after that long, with everything saved; the same command goes on from there."""
-    device: Annotated[str | None, tyro.conf.arg(metavar="{cpu,cuda}", help_behavior_hint="")] = None
+    device: Device = None
     """Where to train; a GPU if there is one."""
     tracker: Literal["none", "tensorboard", "trackio", "wandb"] = "none"
     """Where else to log; each is an extra of the same name."""
-    earlier: bool = False
+    earlier: Switch = False
     """If the last checkpoint is damaged, go on from the intact one before it."""
-    json: bool = False
+    json: Switch = False
     """Print one JSON document at the end instead of a table."""
 
 
@@ -70,8 +71,7 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
     """The model, and the words without it; words that do not begin with a tunnel are left for the tunnel's parser."""
     if not words or words[0] not in tunnels.names() or words[1:2] in (["-h"], ["--help"]):
         return "", words
-    must = f"the second word must be a model, one of {', '.join(models.names())}"
-    model, rest = leading(f"train {words[0]}", words[1:], must)
+    model, rest = leading(f"train {words[0]}", words[1:], f"a model, one of {', '.join(models.names())}")
     require_choice("model", model, models.names())
     return model, [words[0], *rest]
 

@@ -16,7 +16,9 @@ from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_
 
 import tyro
 
-from windtunnel import tunnels
+from windtunnel import models, tunnels
+from windtunnel.cli.flags import shown
+from windtunnel.cli.pages import listed, paragraphs
 from windtunnel.cli.parse import given, leading, parse
 from windtunnel.errors import InputError, require
 from windtunnel.tunnels import Tunnel
@@ -33,7 +35,7 @@ def parse_tunnel(command: type[Command], name: str, words: Sequence[str], then: 
     if words and words[0] in ("-h", "--help"):
         print(_help(command, name, then))
         raise SystemExit(0)
-    chosen, rest = leading(name, words, f"the first word must be a tunnel, one of {', '.join(tunnels.names())}")
+    chosen, rest = leading(name, words, f"a tunnel, one of {', '.join(tunnels.names())}")
     cls = tunnels.get(chosen)
     twin = _twin(cls)
     names = _names(twin)
@@ -78,10 +80,12 @@ def brief(tunnel: Tunnel) -> str:
 
 
 def _help(command: type, name: str, then: str) -> str:
-    summaries = [f"  {known:12} {tunnels.get(known).summary}" for known in tunnels.names()]
-    last = f"windtunnel {name} TUNNEL --help lists the options of a tunnel."
-    usage = " ".join(["usage: windtunnel", name, "TUNNEL", *then.split(), "…"])
-    return "\n".join([usage, "", command.__doc__ or "", "", *summaries, "", last])
+    """What `windtunnel NAME --help` says before a tunnel is named: which there are."""
+    usage = " ".join(["usage: windtunnel", name, "TUNNEL", *then.split(), "[options]"])
+    summaries = listed({known: tunnels.get(known).summary for known in tunnels.names()})
+    kinds = ["", "Models", listed(models.summaries())] if then == "MODEL" else []
+    last = paragraphs(f"windtunnel {name} TUNNEL --help lists the options, the tunnel's own too.")
+    return "\n".join([usage, "", paragraphs(command.__doc__ or ""), "", "Tunnels", summaries, *kinds, "", last])
 
 
 def _twin(cls: type[Tunnel]) -> type:
@@ -98,9 +102,7 @@ def _twin(cls: type[Tunnel]) -> type:
         for matrix in _MATRICES:
             body["__annotations__"][matrix] = tyro.conf.Suppress[None]
             body[matrix] = None
-        body["__annotations__"]["matrices"] = Annotated[
-            Path | None, tyro.conf.arg(help=_MATRICES_HELP, metavar="FILE.json", help_behavior_hint="")
-        ]
+        body["__annotations__"]["matrices"] = Annotated[Path | None, shown("FILE.json", help=_MATRICES_HELP)]
         body["matrices"] = None
     return dataclass(frozen=True)(type(cls.__name__, (cls,), body))
 
@@ -113,7 +115,7 @@ def _as_flag(hint: Any) -> Any:
     if get_origin(inner[0]) is Literal:
         return Literal[(*get_args(inner[0]), "none")]  # type: ignore[valid-type]
     if get_origin(inner[0]) is tuple and all(part in (int, float) for part in get_args(inner[0])):
-        return Annotated[hint, tyro.conf.arg(metavar=" ".join(part.__name__.upper() for part in get_args(inner[0])))]
+        return Annotated[hint, shown(" ".join(part.__name__.upper() for part in get_args(inner[0])))]
     return hint
 
 

@@ -22,6 +22,7 @@ from windtunnel.errors import InputError, require, require_choice
 from windtunnel.fidelity.accumulate import WeightedSums
 
 LEVEL = 0.95
+ROUNDING = 1e-12  # bits (or shares): what the double-precision sums behind a score cannot tell from 0
 Scale = Literal["log", "linear"]
 
 
@@ -82,6 +83,15 @@ class Ratio:
 
     def __str__(self) -> str:
         return format(self)
+
+
+def resolved(value: float) -> float:
+    """The value to print: 0 for one so small that it is only rounding, so that nobody reads −2e-16 as a finding.
+
+    >>> resolved(-2e-16), resolved(3e-9)
+    (0.0, 3e-09)
+    """
+    return 0.0 if abs(value) < ROUNDING else value
 
 
 def t_interval(values: np.ndarray, scale: Scale = "linear") -> tuple[float, float, Scale]:
@@ -183,4 +193,4 @@ def _exp(x: float) -> float:
 
 def _with_interval(mean: float, low: float, high: float, spec: str) -> str:
     spec = spec or "#.3g"
-    return f"{mean:{spec}} [{low:{spec}}, {high:{spec}}]"
+    return f"{resolved(mean):{spec}} [{resolved(low):{spec}}, {resolved(high):{spec}}]"

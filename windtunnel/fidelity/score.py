@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from windtunnel.fidelity.calibration import ByEntropy, Calibration, calibration_table, entropy_table
-from windtunnel.fidelity.intervals import Estimate, Scale, percentile_interval, t_interval
+from windtunnel.fidelity.intervals import Estimate, Scale, percentile_interval, resolved, t_interval
 from windtunnel.fidelity.tally import GAP, MEASURED, ExactTally, NetworkTally
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
@@ -86,8 +86,8 @@ class Score:
     def __str__(self) -> str:
         networks = len(self.kl_bits.per_seed)
         who = "1 network" if networks == 1 else f"{networks} networks"
-        floor = f"sampling alone gives {self.curve_mae_bits.floor:#.2g}"
-        yardstick = f"constant entropy scores {self.entropy_yardstick_bits:#.3g}"
+        floor = f"sampling alone gives {resolved(self.curve_mae_bits.floor or 0.0):#.2g}"
+        yardstick = f"constant entropy scores {resolved(self.entropy_yardstick_bits):#.3g}"
         lines = [
             f"{self.tunnel}",
             f"{self.episodes} {self.stream} episodes, seed {self.seed}, {self.subset};"
@@ -98,7 +98,7 @@ class Score:
             f"  total variation    {self.tv}",
             f"  excess log-loss    {self.excess_log_loss_bits} bits",
             f"  accuracy           {self.accuracy} (exact belief {self.exact_accuracy:#.3g})",
-            f"  calibration error  {self.calibration.expected_error:#.3g}",
+            f"  calibration error  {resolved(self.calibration.expected_error):#.3g}",
         ]
         return "\n".join(lines)
 

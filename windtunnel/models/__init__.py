@@ -7,7 +7,7 @@ trace(model, episodes, names="blocks.*.residual")      {name: (n, T, D)}
 
 from windtunnel.models.adapt import Adapted
 from windtunnel.models.base import SequenceModel, Sizes
-from windtunnel.models.build import build, from_spec
+from windtunnel.models.build import build, from_spec, option_names
 from windtunnel.models.compiled import compiled
 from windtunnel.models.describe import Description, describe
 from windtunnel.models.registry import names, register, summaries, unregister
@@ -17,6 +17,7 @@ from windtunnel.models.trace import has_taps, tap_names, trace
 __all__ = [
     "build",
     "from_spec",
+    "option_names",
     "register",
     "unregister",
     "names",

@@ -11,6 +11,7 @@ Initial weights depend on `seed` alone: they are drawn on the CPU, and the calle
 
 from __future__ import annotations
 
+import inspect
 import sys
 from dataclasses import fields
 from typing import Any
@@ -68,6 +69,17 @@ def build(
     return built
 
 
+def option_names(model: str | Factory) -> list[str] | None:
+    """The options that `build` takes for a model, by name; None where anything may be given."""
+    found = find(model) if isinstance(model, str) else model
+    if isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class"):
+        return ["params", "preset", "max_length", *(field.name for field in fields(found.config_class))]
+    parameters = list(inspect.signature(found).parameters.values())[1:]  # the first is the tunnel
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return [parameter.name for parameter in parameters]
+
+
 def resolve(
     cls: type[SequenceModel], sizes: Sizes, *, params: int | None, preset: str | None, given: dict[str, Any]
 ) -> Config:
@@ -79,9 +91,10 @@ def resolve(
         require_choice(f"{cls.name} preset", preset, cls.presets)
         require(params is None, "params", params, f"left out with preset = {preset!r}")
         given = cls.presets[preset] | given
-    for name in ("depth", "width"):
+    for name, most in (("depth", 10_000), ("width", 1_000_000)):
         if name in given:
             require_int(name, given[name], 1)
+            require(given[name] <= most, name, given[name], f"at most {most}")  # a larger one takes minutes to refuse
     if params is None and "depth" not in given and "width" not in given:
         params = DEFAULT_PARAMS
     if params is not None:
@@ -95,10 +108,18 @@ def resolve(
 
 def from_spec(spec: dict[str, Any], *, seed: int = 0) -> SequenceModel:
     """The built-in model that `model.spec` described, freshly initialised."""
-    cls = find(spec["name"])
+    try:
+        name, config, sizes = spec["name"], dict(spec["config"]), dict(spec["sizes"])
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"model spec = {spec!r}: must have a name, a config and sizes") from None
+    cls = find(name)
     if not (isinstance(cls, type) and issubclass(cls, SequenceModel)):
-        raise InputError(f"model = {spec['name']!r}: must be a built-in architecture to be rebuilt from its spec")
-    return _seeded(seed, cls, cls.config_class(**spec["config"]), Sizes(**spec["sizes"]))
+        raise InputError(f"model = {name!r}: must be a built-in architecture to be rebuilt from its spec")
+    try:
+        shape, measures = cls.config_class(**config), Sizes(**sizes)
+    except TypeError as error:
+        raise InputError(f"model spec = {spec!r}: must have the config and sizes of a {name} ({error})") from None
+    return _seeded(seed, cls, shape, measures)
 
 
 def _seeded(seed: int, function: Any, *arguments: Any) -> Any:

@@ -8,11 +8,12 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -22,6 +23,8 @@ from windtunnel.errors import InputError
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace a file as a whole, or leave it as it was.  A full disk is told in one line."""
     temporary = path.with_name(path.name + ".tmp")
+    if path.exists() and not path.is_file():  # to replace a device such as /dev/null would break the machine
+        raise InputError(f"{path}: cannot be written (it is there, and no plain file)")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
@@ -43,7 +46,8 @@ def _unwritable(path: Path, size: int, error: OSError) -> InputError:
             f"disk full while writing {path} ({size / 2**20:.1f} MiB): what was there before is intact; "
             "free some space and give the same command again"
         )
-    return InputError(f"{path}: cannot be written ({error.strerror})")
+    why = "there is a file where a folder must be" if isinstance(error, FileExistsError) else error.strerror
+    return InputError(f"{path}: cannot be written ({why})")
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -83,7 +87,10 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, st
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Tensors by name, on the CPU.  Call `intact` first."""
-    return load_file(path)
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise InputError(f"{path}: must be safetensors, but is damaged ({error})") from None
 
 
 def intact(path: Path, sha256: str) -> bool:
@@ -109,16 +116,18 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
         raise _unwritable(path, len(line), error) from None
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The records of a JSON-lines file; a line cut short by a kill is left out."""
+def read_lines(path: Path, needed: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The records of a JSON-lines file that have the needed fields; a line cut short by a kill is left out."""
     if not path.exists():
         return []
     records = []
-    for line in path.read_text().splitlines():
+    for line in path.read_text(errors="replace").splitlines():
         try:
-            records.append(json.loads(line))
+            record = json.loads(line)
         except ValueError:
             continue
+        if isinstance(record, dict) and record.keys() >= {*needed}:
+            records.append(record)
     return records
 
 
@@ -129,7 +138,8 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / "lock", "a+")  # noqa: SIM115
     except OSError as error:
-        raise InputError(f"{folder}: must be a folder that can be written to ({error.strerror})") from None
+        why = "there is a file of that name" if isinstance(error, FileExistsError) else error.strerror
+        raise InputError(f"{folder}: must be a folder that can be written to ({why})") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

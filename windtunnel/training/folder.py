@@ -20,7 +20,7 @@ from typing import Any
 
 from torch import Tensor
 
-from windtunnel import __version__
+from windtunnel import __version__, tunnels
 from windtunnel.errors import InputError
 from windtunnel.training.files import (
     append_line,
@@ -55,13 +55,23 @@ class RunFolder:
         write_json(self.path / "recipe.json", record)
 
     def _record(self) -> dict[str, Any]:
+        if not self.path.exists():
+            raise InputError(f"{self.path}: must be a run folder, but there is no such folder")
         if not self.exists():
             raise InputError(f"{self.path}: must be a run folder (it has no recipe.json)")
         return read_versioned(self.path / "recipe.json", FORMAT)
 
     def recipe(self) -> Recipe:
         """The recipe it was started with."""
-        return Recipe.from_dict(self._record().get("recipe"))
+        plain = self._record().get("recipe")
+        world = plain.get("tunnel") if isinstance(plain, dict) else None
+        name = world.get("name") if isinstance(world, dict) else None
+        if isinstance(name, str) and name not in tunnels.names():
+            raise InputError(
+                f"{self.path}: its tunnel {name!r} must be registered first: windtunnel.tunnels.register, "
+                "or on the command line --plugin MODULE"
+            )
+        return Recipe.from_dict(plain)
 
     def spec(self) -> dict[str, Any] | None:
         """The exact shape of the model; None for a model that is not built in."""
@@ -79,7 +89,7 @@ class RunFolder:
         append_line(self.path / "timings.jsonl", record)
 
     def timings(self) -> list[dict[str, Any]]:
-        return read_lines(self.path / "timings.jsonl")
+        return read_lines(self.path / "timings.jsonl", ("seeds", "train_s"))
 
     def seed(self, seed: int) -> SeedFolder:
         """The part that belongs to one seed."""
@@ -94,7 +104,12 @@ class SeedFolder:
 
     def _list(self) -> dict[str, list[dict[str, Any]]]:
         path = self.path / "checkpoints.json"
-        return read_json(path) if path.exists() else {"ladder": [], "resume": []}
+        if not path.exists():
+            return {"ladder": [], "resume": []}
+        listed = read_json(path)
+        if not _is_list_of_checkpoints(listed):
+            raise InputError(f"{path}: must list checkpoints by step, file and sha256, but is damaged")
+        return listed
 
     # --- writing
     def save_weights(self, step: int, weights: dict[str, Tensor]) -> None:
@@ -124,7 +139,7 @@ class SeedFolder:
         """
         for path in self.path.glob("*.tmp"):
             path.unlink(missing_ok=True)
-        records = [record for record in read_lines(self.path / "metrics.jsonl") if record["step"] <= step]
+        records = [record for record in self.metrics() if record["step"] <= step]
         text = "".join(json.dumps(record) + "\n" for record in records)
         write_bytes(self.path / "metrics.jsonl", text.encode())
         listed = self._list()
@@ -137,7 +152,7 @@ class SeedFolder:
 
     # --- reading
     def metrics(self) -> list[dict[str, Any]]:
-        return read_lines(self.path / "metrics.jsonl")
+        return read_lines(self.path / "metrics.jsonl", ("step", "kl_bits"))
 
     def ladder(self) -> list[int]:
         """Steps whose weights are kept."""
@@ -185,3 +200,20 @@ class SeedFolder:
             instead = "no earlier checkpoint is intact"
         advice = f"; add --earlier to {'continue from there' if good else 'start over'}" if resumable else ""
         raise InputError(f"{path}: is {state}; {instead}{advice}")
+
+
+def _is_list_of_checkpoints(listed: Any) -> bool:
+    """Is it {"ladder": […], "resume": […]} with a step, a file beside it and a checksum in every entry?"""
+    try:
+        return all(
+            isinstance(entry["step"], int) and isinstance(entry["sha256"], str) and _is_plain(entry["file"])
+            for kind in ("ladder", "resume")
+            for entry in listed[kind]
+        )
+    except (LookupError, TypeError):
+        return False
+
+
+def _is_plain(file: object) -> bool:
+    """A name without a folder: nothing outside of this one is ever read."""
+    return isinstance(file, str) and Path(file).name == file

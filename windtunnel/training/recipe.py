@@ -121,6 +121,7 @@ class Recipe:
         for option in ("batch", "steps", "validate_every", "validation_episodes", "checkpoint_every"):
             require_int(option, getattr(self, option), 1)
         require_int("ladder", self.ladder, 0)
+        require(self.ladder <= 10_000, "ladder", self.ladder, "at most 10000")
         require(isinstance(self.seeds, list | tuple), "seeds", self.seeds, "a tuple of different numbers")
         object.__setattr__(self, "seeds", tuple(self.seeds))
         for seed in self.seeds:

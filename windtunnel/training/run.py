@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -73,9 +74,35 @@ class Run:
             network: nn.Module = models.from_spec(spec)
         else:
             made_by = self._factory or self.recipe.model
+            if isinstance(made_by, str) and made_by not in models.names():
+                raise InputError(
+                    f"{self.path or 'run'}: its architecture {made_by!r} must be registered first: "
+                    "windtunnel.models.register or load(…, model=…), or on the command line --plugin MODULE"
+                )
             network = models.build(made_by, self.tunnel, quiet=True, **self.recipe.model_options)
-        network.load_state_dict(weights)
+        try:
+            network.load_state_dict(weights)
+        except RuntimeError:  # says which tensors, in as many lines
+            raise InputError(
+                f"{self.path or 'run'}: the weights of seed {seed} must fit its model, but do not"
+            ) from None
         return network.to(self.device).eval()
+
+    def at_hand(self) -> Run:
+        """The same run with only those of its seeds whose weights (of the step asked for) can be loaded now."""
+        seeds = tuple(seed for seed in self.recipe.seeds if self._has_weights(seed))
+        if not seeds:
+            self.model(self.recipe.seeds[0], self._step)  # says why
+        copied = copy(self)
+        copied.recipe = self.recipe.with_options(seeds=seeds)
+        copied.__dict__.pop("models", None)  # cached, and of all seeds
+        return copied
+
+    def _has_weights(self, seed: int) -> bool:
+        if self.path is None:
+            return seed in (self._weights or {})
+        rungs = self.ladder(seed)
+        return bool(rungs) if self._step is None else self._step in rungs
 
     def ladder(self, seed: int | None = None) -> list[int]:
         """Steps whose weights are kept."""

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.environment import default_device, require_device
-from windtunnel.errors import InputError, require, require_int
+from windtunnel.errors import InputError, require, require_int, unknown
+from windtunnel.models.build import option_names
 from windtunnel.models.registry import Factory
+from windtunnel.models.registry import names as model_names
 from windtunnel.training.files import locked
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.recipe import Recipe
@@ -17,6 +19,8 @@ from windtunnel.training.run import Run
 from windtunnel.training.sitting import Say, Sitting
 from windtunnel.training.trackers import Tracker, open_tracker
 from windtunnel.tunnels import Tunnel
+
+_KEYWORDS = ("preset", "out", "device", "tracker", "max_minutes", "earlier")  # of `train` itself
 
 
 def train(
@@ -61,7 +65,7 @@ def train(
         given = [name for name, value in (("tunnel", tunnel), ("preset", preset)) if value is not None]
         given += ["model"] * isinstance(model, str)
         require(not given, " and ".join(given), "given", "left out with a recipe, which brings its own")
-    recipe = apply_options(recipe, seeds, options)
+    recipe = apply_options(recipe, seeds, options, factory)
     if max_minutes is not None:
         require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
         require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
@@ -72,18 +76,28 @@ def train(
         return sitting.run(RunFolder(out))
 
 
-def apply_options(recipe: Recipe, seeds: int | tuple[int, ...] | None, options: dict[str, Any]) -> Recipe:
-    """Put each option where it belongs: into the recipe's parts, or (what they do not know) into the model's."""
-    names = {f.name for part in (recipe, recipe.optimiser, recipe.schedule) for f in fields(part)}
-    own = names - {"tunnel", "model", "model_options", "schedule"}
+def apply_options(
+    recipe: Recipe, seeds: int | tuple[int, ...] | None, options: dict[str, Any], factory: Factory | None = None
+) -> Recipe:
+    """Put each option where it belongs: into the recipe's parts, or (what they do not know) into the model's.
+
+    factory  the function that builds the model, where it is not known by the recipe's name for it
+    """
+    names = [f.name for part in (recipe, recipe.optimiser, recipe.schedule) for f in fields(part)]
+    own = [name for name in names if name not in ("tunnel", "model", "model_options", "schedule")]
     mine = {name: value for name, value in options.items() if name in own}
     theirs = {name: value for name, value in options.items() if name not in own}
     for name in theirs.keys() & {"tunnel", "model", "seed", "quiet"}:  # words that `models.build` keeps for its caller
         hint = "seeds" if name == "seed" else "an option of the recipe or the model"
         raise InputError(f"option = {name!r}: must be {hint}")
+    known = option_names(factory or recipe.model) if factory or recipe.model in model_names() else None
+    for name in theirs:
+        if known is not None and name not in known:
+            raise InputError(unknown("option", name, dict.fromkeys([*own, *_KEYWORDS, *known])))
     if seeds is not None:
         if isinstance(seeds, int):
             require_int("seeds", seeds, 1)
+            require(seeds <= 10_000, "seeds", seeds, "at most 10000")
             seeds = tuple(range(seeds))
         mine["seeds"] = seeds
     if theirs:

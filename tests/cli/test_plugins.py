@@ -1,0 +1,113 @@
+"""Worlds and architectures of one's own on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from windtunnel.cli.main import main
+from windtunnel.cli.plugins import taken_out
+
+MODULE = '''
+from dataclasses import dataclass
+from torch import nn
+import windtunnel as wt
+
+@dataclass(frozen=True)
+class Small(wt.tunnels.Bijection):
+    """A world."""
+    symbols: int = 3
+    length: int = 3
+
+class Blind(nn.Module):
+    """Sees one position."""
+    def __init__(self, tunnel, width=8):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Embedding(tunnel.vocabulary, width), nn.Linear(width, tunnel.classes))
+
+    def forward(self, tokens, features, readout, tap=None):
+        return self.layers(tokens)[:, readout]
+
+wt.tunnels.register("small-world", Small)
+wt.models.register("blind", Blind)
+'''
+
+
+def windtunnel(folder, *words: object, **environment: str) -> subprocess.CompletedProcess:
+    """The command in a process of its own, as plugins change what a process knows."""
+    command = [sys.executable, "-P", "-m", "windtunnel", *map(str, words)]  # -P: as the installed script, no cwd
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=settings)
+
+
+def test_a_plugin_serves_every_command(tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE)
+    shown = windtunnel(tmp_path, "--plugin", "mine", "list").stdout
+    assert "small-world" in shown and "Sees one position." in shown
+    small = ("--steps", 2, "--batch", 8, "--validation-episodes", 8, "--device", "cpu")
+    done = windtunnel(tmp_path, "train", "small-world", "blind", *small, "--out", "r", "--plugin=mine")
+    assert done.returncode == 0, done.stderr
+    done = windtunnel(tmp_path, "evaluate", "r", "--episodes", 20, "--json", WINDTUNNEL_PLUGINS="mine")
+    assert json.loads(done.stdout)["tunnel"]["name"] == "small-world"
+    done = windtunnel(tmp_path, "--plugin", "mine", "inspect", "r", "--only", "flip", "--episodes", 8)
+    assert done.returncode == 0 and "evidence flip" in done.stdout
+
+    done = windtunnel(tmp_path, "evaluate", "r")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "its tunnel 'small-world' must be registered first" in done.stderr and "--plugin MODULE" in done.stderr
+
+
+def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal):
+    place = tmp_path / "own"
+    place.mkdir()
+    for file in (runs / "hmm").rglob("*"):
+        if file.is_file():
+            copy = place / file.relative_to(runs / "hmm")
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+    record = json.loads((place / "recipe.json").read_text())
+    record["recipe"]["model"], record["model"] = "blind", None
+    (place / "recipe.json").write_text(json.dumps(record))
+    assert "its architecture 'blind' must be registered first" in refusal("evaluate", place)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--plugin no_such_module list", ["--plugin no_such_module", "ModuleNotFoundError"]),
+        ("list --plugin", ["--plugin has no value", "Python module"]),
+        ("--plugin --json list", ["--plugin has no value"]),
+        ("list --plugin=", ["--plugin has no value"]),
+        ("list --plugin broken", ["--plugin broken", "ZeroDivisionError: division by zero"]),
+        ("list --plugin taken", ["--plugin taken", "name = 'lstm': must be a name that is not taken"]),
+        ("list --plugin broken.py", ["named without .py"]),
+    ],
+)
+def test_one_line(words, told, tmp_path, monkeypatch, refusal):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "taken.py").write_text("import windtunnel as wt\nwt.models.register('lstm', print)")
+    line = refusal(*words.split())
+    assert all(part in line for part in told)
+
+
+def test_the_environment_is_named_where_it_is_wrong(monkeypatch, refusal):
+    monkeypatch.setenv("WINDTUNNEL_PLUGINS", " , no_such_module")
+    assert "WINDTUNNEL_PLUGINS=no_such_module: must be a Python module" in refusal("list")
+
+
+def test_a_file_in_the_working_folder_hides_no_installed_package(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    (tmp_path / "yes.py").write_text("")
+    assert main(["--plugin", "yes", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) and sys.path[-1] == str(tmp_path)
+
+
+def test_words_around_a_plugin_stay_as_they_are():
+    assert taken_out(["a", "--plugin", "m", "b", "--plugin=n", "--c"]) == (["m", "n"], ["a", "b", "--c"])

@@ -1,0 +1,25 @@
+"""Text of a help page, at the width of the terminal."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Mapping
+
+
+def paragraphs(text: str) -> str:
+    """A docstring's paragraphs, filled to the width of the terminal."""
+    return "\n\n".join(textwrap.fill(" ".join(part.split()), _width()) for part in text.split("\n\n"))
+
+
+def listed(entries: Mapping[str, str]) -> str:
+    """Names with a line about each, as a help page lists them."""
+    indent = 4 + max(map(len, entries))
+    return "\n".join(
+        textwrap.fill(text, _width(), initial_indent=f"  {name}".ljust(indent), subsequent_indent=" " * indent)
+        for name, text in entries.items()
+    )
+
+
+def _width() -> int:
+    return min(100, shutil.get_terminal_size().columns)  # longer lines are hard to read

@@ -1,0 +1,87 @@
+"""How a survey is shown: the strongest measurement of each question beside its strongest null, or everything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from windtunnel.cli import show
+from windtunnel.geometry import Measurement
+from windtunnel.mechanism import Survey
+from windtunnel.mechanism.inspect import Entry
+
+Found = tuple[Entry, Measurement]
+
+
+def print_summary(survey: Survey) -> None:
+    """One line per question: what an instrument's measurements are called before the first comma."""
+    rows, unanswered = [], []
+    for (instrument, question), found in _questions(survey).items():
+        answers = [pair for pair in found if not math.isnan(pair[1].value)]
+        if answers:
+            rows.append([*_summary_row(answers), instrument])
+        else:
+            unanswered.append(f"{question} ({found[0][1].note})")
+    columns = ["measured", "value", "null", "which null", "effect", "p", "of", "instrument"]
+    show.print_table("", columns, rows, "lrrlrrrl", spare=("which null", "instrument"))
+    if unanswered:
+        show.print_text(f"no answer here: {'; '.join(unanswered)}")
+    show.print_text(
+        "Each line is the strongest of so many (of) over places and seeds, and its p is not corrected for that choice:"
+        " --all prints every one of them, with its place, interval and nulls.",
+        "dim",
+    )
+
+
+def print_all(survey: Survey) -> None:
+    """A table per instrument, with every measurement."""
+    columns = ["measured", "seed", "where", "value", "95% interval", "nulls (mean)", "effect", "p"]
+    for name in survey.settings["instruments"]:
+        if rows := [_row(entry, found) for entry, found in survey.measurements(name)]:
+            show.print_table(name, columns, rows, "lllrrlrr", spare=("95% interval", "effect", "seed"))
+
+
+def _questions(survey: Survey) -> dict[tuple[str, str], list[Found]]:
+    """(instrument, question) -> its measurements, in the order in which the instruments ran."""
+    grouped: dict[tuple[str, str], list[Found]] = {}
+    for entry, found in survey.measurements():
+        grouped.setdefault((entry.instrument, found.name.partition(",")[0]), []).append((entry, found))
+    return grouped
+
+
+def _strength(pair: Found) -> tuple[float, float]:
+    """Smallest p first, then the largest distance from the null; what has no null comes last."""
+    found = pair[1]
+    return (2.0 if found.p_value is None else found.p_value, -abs(found.effect or 0.0))
+
+
+def _summary_row(answers: list[Found]) -> list[str]:
+    found = min(answers, key=_strength)[1]
+    name = found.name.removesuffix(", best of all")
+    named = name if found.unit in ("", *name.split()) else f"{name}, {found.unit}"
+    which = found.strongest_null
+    null = ["", ""] if which is None else [show.number(float(np.mean(found.nulls[which]))), which]
+    return [named, show.number(found.value), *null, *_against(found), str(len(answers))]
+
+
+def _row(entry: Entry, found: Measurement) -> list[str]:
+    seed = "" if entry.seed is None else str(entry.seed)
+    where = ", ".join(f"{key} {_words(value)}" for key, value in found.where.items())
+    if math.isnan(found.value):
+        return [found.name, seed, where, "–", "", found.note, "", ""]
+    interval = "" if math.isnan(found.low) else f"{show.number(found.low)} to {show.number(found.high)}"
+    nulls = "; ".join(f"{name} {show.number(float(np.mean(sample)))}" for name, sample in found.nulls.items())
+    value = f"{show.number(found.value)} {found.unit}".rstrip()
+    return [found.name, seed, where, value, interval, nulls or found.note, *_against(found)]
+
+
+def _against(found: Measurement) -> list[str]:
+    """Distance from the strongest null, and p."""
+    effect = "" if found.effect is None else f"{found.effect:+.1f}"
+    return [effect, "" if found.p_value is None else f"{found.p_value:.3f}"]
+
+
+def _words(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, Iterable) and not isinstance(value, str) else str(value)
