@@ -48,6 +48,7 @@ def reach_part(folder: Path) -> list[str]:
                 interval(home["curve_mae_bits"]),
                 f"{home['accuracy']['mean']:.4f} ({home['exact_accuracy']:.4f})",
                 f"{seconds['train']:.0f} + {seconds['setup']:.0f}",
+                result["environment"]["commit"],
             ]
         )
         for length in (30, 50):
@@ -57,7 +58,7 @@ def reach_part(folder: Path) -> list[str]:
                 longer.append([result["name"], str(length), *told])
     shape = ["recipe", "seeds × steps", "KL, bits", "entropy error per sequence, bits", "of the averaged curve, bits"]
     lines = ["## What the recipes reach", "", made_with(results[0]["environment"]), ""]
-    lines += table([*shape, "accuracy (exact)", "seconds: training + set-up"], rows)
+    lines += table([*shape, "accuracy (exact)", "seconds: training + set-up", "commit"], rows)
     lines += ["Training seconds are those of all seeds together.", ""]
     columns = [
         "recipe",

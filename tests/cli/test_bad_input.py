@@ -1,4 +1,4 @@
-"""Every mistake of the list in issue 2, typed on the command line: exit code 2, one line, no traceback."""
+"""Every kind of mistake, typed on the command line: exit code 2, one line, no traceback."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import pytest
 from tests.study.micro import micro
 from windtunnel.cli.main import main
 from windtunnel.study import presets, reproduce, zoo
+from windtunnel.study.results import StudyFolder
 
 
 @pytest.fixture
@@ -47,9 +48,18 @@ def test_quick_shows_the_scale_and_goes_on(tiny_quick, capsys):
     assert "3 of 3 cells are done and kept" in capsys.readouterr().err
 
 
+def test_an_unfinished_quick_study_says_how_many_cells_are_done(tiny_quick, monkeypatch, capsys):
+    """Baselines are records of the study too, but no cells."""
+    assert main(["reproduce"]) == 0
+    assert "cells are done: the same" not in capsys.readouterr().out
+    head = StudyFolder.head
+    monkeypatch.setattr(StudyFolder, "head", lambda self: head(self) | {"finished": head(self)["finished"][:2]})
+    assert main(["reproduce"]) == 0
+    assert "2 of 3 cells are done: the same command goes on with the rest" in capsys.readouterr().out
+
+
 def test_quick_shows_the_committed_study_and_the_shipped_networks(tiny_quick, study, monkeypatch, capsys):
     from tests.training.cases import tiny
-    from windtunnel.study.results import StudyFolder
     from windtunnel.training import train
 
     run = train(recipe=tiny(steps=4), out=tiny_quick / "run", device="cpu")

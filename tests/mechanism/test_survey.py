@@ -9,9 +9,11 @@ import torch
 
 from tests.models.cases import TUNNELS, small
 from windtunnel.errors import InputError
+from windtunnel.fidelity.metrics import model_entropy_bits
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.mechanism import INSTRUMENTS, late, patch, roles, survey
 from windtunnel.mechanism.survey import run
+from windtunnel.models.taps import Edit
 from windtunnel.tunnels import HMM, Bijection, Recall
 
 ABSENT = {  # what each network has not
@@ -64,7 +66,16 @@ def test_a_selection_and_its_mistakes():
 def test_late_attention_at_longer_lengths():
     tunnel = TUNNELS["hmm-rows"]
     model = small("transformer-none", tunnel, depth=3, width=16)
-    found = late(model, tunnel, tunnel.sample(6), [small("transformer-none", tunnel, depth=3, width=16, seed=1)])
+    episodes = tunnel.sample(6)
+    both = late(model, tunnel, episodes, [small("transformer-none", tunnel, depth=3, width=16, seed=1)])
+    assert not any(isinstance(m, Missing) for m in both)
+    found = [m for m in both if isinstance(m, Measurement) and m.name.startswith("bits lost")]
+    errors = [m for m in both if isinstance(m, Measurement) and m.name.startswith("entropy error")]
+    assert [m.where for m in errors] == [m.where for m in found] and all(len(m.nulls) == 2 for m in errors)
+    mute = Edit({f"blocks.{layer}.attention.out": lambda value, step: torch.zeros_like(value) for layer in (1, 2)})
+    with torch.no_grad():
+        off = model_entropy_bits(model.log_probs(episodes.inputs, mute).double())
+    assert errors[0].value == pytest.approx(float((off - episodes.entropy_bits).abs().mean()), rel=1e-5)
     assert [(m.where["length"], m.where["positions"]) for m in found if isinstance(m, Measurement)] == [
         *((5, "all"), (8, "all"), (8, "beyond home length")),
         *((12, "all"), (12, "beyond home length")),

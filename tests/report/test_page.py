@@ -137,6 +137,18 @@ def test_a_network_that_cannot_be_opened_costs_only_itself(scratch):
     assert "truncated or altered" in found.refused["urn-transformer"]
     assert set(found.exhibits) == {"hmm-lstm", "bijection-replacement-mlp"}
     assert "truncated or altered" in without_plotly(render(found))
+    (lack,) = [lack for part in sections(found) for lack in part.lacks if lack.what.startswith("urn-transformer (")]
+    assert lack.command.startswith(f"rm -r {scratch / 'runs' / 'urn-transformer'} && windtunnel reproduce")
+
+
+def test_no_command_removes_a_run_from_elsewhere(scratch):
+    """A damaged run that was handed over beside is none of the page's own."""
+    (weights,) = (scratch / "runs" / "urn-transformer" / "seed-0").glob("step-*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-10])
+    good, damaged = scratch / "runs" / "hmm-lstm", scratch / "runs" / "urn-transformer"
+    found = read(good, runs=[damaged], with_zoo=False)
+    assert found.refused.keys() == {"urn-transformer"}
+    assert not any("rm -r" in lack.command for part in sections(found) for lack in part.lacks)
 
 
 def test_networks_of_the_zoo_are_looked_into(demo, tmp_path, monkeypatch):

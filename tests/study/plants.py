@@ -11,7 +11,7 @@ from windtunnel.study.primitives import PRIMITIVES
 PRIORS = ("home", "released")
 STACKED = ("hmm-lstm-stacked", "hmm-lstm-stacked-swept")
 METHODS = ("zero", "mean", "resample")
-OFF = "bits lost with late attention off"
+OFF, OFF_ERROR = "bits lost with late attention off", "entropy error with late attention off"
 RANDOM = {"nulls": {"untrained": [0.1, 0.1], "random vectors": [0.1, 0.1]}}
 
 
@@ -52,6 +52,14 @@ def length(k: int, line: float) -> Callable[[Planted, str], None]:
 def late(p: Planted, how: str) -> None:
     for k, seeds in ((20, around(0.001, 1e-5)), (50, linear(0.01, "above", how, far=0.009))):
         p.reading("hmm-transformer", OFF, seeds, length=k, positions="all")
+
+
+def late_off(k: int, side: str, line: float) -> Callable[[Planted, str], None]:
+    def plant(p: Planted, how: str) -> None:
+        for name in (OFF, OFF_ERROR):
+            p.reading("hmm-transformer", name, values(line, side, how), length=k, positions="all")
+
+    return plant
 
 
 def accuracy(cell: str, side: str, line: float) -> Callable[[Planted, str], None]:
@@ -234,12 +242,8 @@ PLANTS: dict[str, Callable[[Planted, str], None]] = {
         "hmm-transformer", "entropy_mae_bits", values(0.029, "below", how), "length-200-beyond"
     ),
     "late-attention": late,
-    "late-off-20": lambda p, how: p.reading(
-        "hmm-transformer", OFF, values(1.6e-3, "below", how), length=20, positions="all"
-    ),
-    "late-off-50": lambda p, how: p.reading(
-        "hmm-transformer", OFF, values(1.79, "above", how), length=50, positions="all"
-    ),
+    "late-off-20": late_off(20, "below", 1.6e-3),
+    "late-off-50": late_off(50, "above", 1.79),
     "recall-mamba-slowly": slowly,
     "bijection-transformer-0.003": reaches("bijection-transformer", 0.003),
     "recall-transformer-accuracy": accuracy("recall-transformer", "above", 0.99),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.study.evidence import null_mean
+from windtunnel.study.evidence import _null_error, null_mean
 from windtunnel.study.files import in_lines, markdown, rounded
 from windtunnel.study.surveying import DRAWN, job_names, thinned, told
 
@@ -27,6 +27,7 @@ def test_a_reading_is_kept_small_with_its_seed():
     kept, missing = told([reading, Missing("keys", "an LSTM has no keys")], seed=4)
     assert kept["where"] == {"seed": 4, "layer": 2} and kept["value"] == 0.33333 and "arrays" not in kept
     assert null_mean(kept, "untrained") == pytest.approx(draws.mean(), abs=1e-4)
+    assert _null_error(kept, "untrained") == pytest.approx(draws.std() / 199**0.5, rel=0.25)  # of 199 draws, not of 9
     assert kept["p_value"] == pytest.approx(reading.p_value, rel=1e-4)  # that of all draws
     assert missing == {"name": "keys", "missing": "an LSTM has no keys"} and len(json.dumps(kept)) < 600
 

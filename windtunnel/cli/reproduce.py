@@ -72,7 +72,7 @@ def _show_quick(study: StudyFolder) -> None:
         "Demonstration: small worlds, small networks. It shows the scale at work and judges no claim.", "bold"
     )
     print_scorecard(study.cells())
-    done, planned = len(study.cells()), len(plan_for("quick").cells)
+    done, planned = len(study.head()["finished"]), len(plan_for("quick").cells)
     if done < planned:
         show.print_text(f"{done} of {planned} cells are done: the same command goes on with the rest.", "bold")
     full = committed()

@@ -1,8 +1,8 @@
 """Is late attention needed, at the trained length and beyond it?
 
-The mixers of the top layers are set to zero; the loss in bits is read at the home length and at 1.5 and 2.5 times it
-(20, 30, 50 for the paper's).  Beyond home it is given for all readouts and for those past the home length alone: an
-average over both would hide the extrapolated ones.
+The mixers of the top layers are set to zero; the KL lost and the entropy error that is then left (the published
+metric) are read at the home length and at 1.5 and 2.5 times it (20, 30, 50 for the paper's).  Beyond home they are given
+for all readouts and for those past the home length alone: an average over both would hide the extrapolated ones.
 
 Nulls: damage of equal size in a random direction, the same in untrained networks.
 """
@@ -11,19 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
 from windtunnel.errors import InputError
+from windtunnel.fidelity.metrics import model_entropy_bits
 from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.mechanism.ablation import ablation
 from windtunnel.mechanism.chance import DRAWS
 from windtunnel.mechanism.estimate import per_sequence
-from windtunnel.mechanism.losses import Losses
+from windtunnel.mechanism.losses import TURNED, UNTRAINED, Losses
 from windtunnel.mechanism.place import Place
-from windtunnel.mechanism.score import Benches
+from windtunnel.mechanism.score import Bench, Benches
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 STRETCH = (1.0, 1.5, 2.5)
+LOST, ERROR = "bits lost with late attention off", "entropy error with late attention off"
 
 
 def late(
@@ -72,12 +75,34 @@ def _at(
     mixers = [(layer, name) for layer in range(anatomy.depth) if (name := anatomy.mixer(layer))][-top:]
     if not mixers:
         return [Missing("late attention off", "the network has no mixer (attention, mamba or lstm output)")]
-    losses, clean = Losses.of(benches, [Place(name) for _, name in mixers], "zero", draws=draws), benches.main.clean_kl
+    places = [Place(name) for _, name in mixers]
+    losses, clean = Losses.of(benches, places, "zero", draws=draws), benches.main.clean_kl
+    errors = _entropy_errors(benches, places, draws)
     arrays = {"clean": clean.mean(0).cpu().numpy(), "off": (clean + losses.own).mean(0).cpu().numpy()}
     ranges = {"all": slice(None)} | ({"beyond home length": slice(short, None)} if length > short else {})
     results: list[Measurement | Missing] = []
     for named, chosen in ranges.items():
         where = {"layers": [layer for layer, _ in mixers], "length": length, "positions": named, "method": "zero"}
-        title, read = "bits lost with late attention off", lambda lost, at=chosen: per_sequence(lost[:, at])
-        results.append(losses.measured(title, read, where=where, arrays=arrays))
+        read = lambda table, at=chosen: per_sequence(table[:, at])  # noqa: E731
+        results.append(losses.measured(LOST, read, where=where, arrays=arrays))
+        results.append(errors.measured(ERROR, read, where=where))
     return results
+
+
+def _entropy_errors(benches: Benches, places: Sequence[Place], draws: int) -> Losses:
+    """|model entropy − exact entropy| with the places off, and the same for damage of equal size and for untrained
+    networks."""
+
+    def error(bench: Bench, predicted: Tensor) -> Tensor:
+        return (model_entropy_bits(predicted) - bench.episodes.entropy_bits.double()).abs()
+
+    def off(bench: Bench) -> Tensor:
+        return error(bench, bench.run(ablation(bench, places, "zero")))
+
+    small = benches.small
+    damaged = [ablation(small, places, "zero", turn=draw) for draw in range(draws)]
+    nulls = {
+        TURNED: [error(small, predicted) for predicted in small.run_each(damaged)] if damaged else [],
+        UNTRAINED: [off(bench) for bench in benches.untrained],
+    }
+    return Losses(off(benches.main), nulls, len(small.episodes))

@@ -31,7 +31,8 @@ def turned(bench: Bench, places: Sequence[Place], method: str, draws: int) -> Se
 
 @dataclass(frozen=True)
 class Losses:
-    """Bits lost (n, K) to one ablation; each null has a table per draw, on the first `few` episodes."""
+    """Bits lost (n, K) to one ablation, or another table in bits; each null has a table per draw, on the first `few`
+    episodes."""
 
     own: Float64[Tensor, "n K"]
     nulls: dict[str, Sequence[Float64[Tensor, "m K"]]]

@@ -31,7 +31,6 @@ from torch import Tensor
 
 from windtunnel.models.nvrtc import WARP, Kernel, compile_kernels
 
-DTYPES = (torch.float32, torch.bfloat16)
 MOST_STATES = 32
 
 

@@ -113,8 +113,8 @@ def selective_scan(
 
 
 def _fastest(x: Tensor) -> str:
-    """On a GPU launches count, hence the kernel, or few large steps; on a CPU what stays in the cache, hence the loop
-    (twice as fast as the chunks, at 2 to 416 steps)."""
+    """On a GPU launches count, hence the kernel, or few large steps; on a CPU what stays in the cache, hence the
+    loop."""
     if not x.is_cuda:
         return "sequential"
     return "triton" if x.dtype == torch.float32 and "triton" in FORMS else "chunked"

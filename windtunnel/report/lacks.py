@@ -121,7 +121,10 @@ def episodes_lacking(source: Source) -> list[Lack]:
     found = [] if source.exhibits else [Lack("episodes, which need the networks", _command(source, NETWORKS))]
     preset = (source.head or {}).get("preset")
     for name, why in source.refused.items():
-        run = source.run(name) or source.path / "runs" / name
-        study = [] if preset is None else [["windtunnel", "reproduce", "--preset", preset, "--out", str(source.path)]]
-        found.append(Lack(f"{name} ({why})", " && ".join(map(shlex.join, [["rm", "-r", str(run)], *study]))))
+        own = source.path / "runs" / name
+        if preset is None or not own.is_dir():  # not a network of this study: nothing to be made again from here
+            found.append(Lack(f"{name} ({why})", _command(source, NETWORKS)))
+            continue
+        study = ["windtunnel", "reproduce", "--preset", preset, "--out", str(source.path)]
+        found.append(Lack(f"{name} ({why})", " && ".join(map(shlex.join, [["rm", "-r", str(own)], study]))))
     return found

@@ -63,7 +63,7 @@ def of_runs(folders: Iterable[Path], device: str = "cpu") -> dict[str, Subject]:
         for file in sorted(folder.rglob("recipe.json")):
             run = load(file.parent, device=device)
             if run.finished:
-                name = file.parent.name.partition("-without-")[0]  # a study notes diverged seeds in the folder's name
+                name = file.parent.name
                 found[name] = Subject(name, run.recipe, run)
     return found
 

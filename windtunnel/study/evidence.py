@@ -142,7 +142,8 @@ def _null_error(reading: Record, which: str) -> float:
     sample = [number(v) for v in reading["nulls"].get(which, [])]
     if len(sample) < 2:
         return 0.0
-    return stdev(sample) / (1.0 if which in REPLICATES else math.sqrt(len(sample)))
+    draws = reading.get("draws", {}).get(which, len(sample))  # long samples are kept as a few quantiles
+    return stdev(sample) / (1.0 if which in REPLICATES else math.sqrt(draws))
 
 
 def _moved(reading: Record, amount: float) -> Record:

@@ -1,4 +1,4 @@
-"""The full-size study: one H200, at most two hours.
+"""The full-size study: one H200, at most two hours for what the claims read, more with the whole survey.
 
 Every compared architecture has 2.67M parameters (±1%) and, in each world, the same batch, steps and so the same number
 of training sequences, and its own learning-rate sweep.  Five seeds wherever a claim needs an interval over seeds, three

@@ -41,7 +41,7 @@ def reproduce(
     device = require_device(device or default_device())
     require(max_minutes is None or max_minutes > 0, "max_minutes", max_minutes, "above 0")
     if plan.gpu and device == "cpu":
-        there = plan_seconds(plan)
+        there = plan_seconds(plan, beside=not (scope or Scope()).claims_only)
         raise InputError(
             f"preset = {plan.preset!r}: must have a GPU (about {duration(there)} on one H200, some "
             f"{duration(there * CPU_SLOWER)} on two CPU cores); preset quick runs here in under six minutes"

@@ -71,7 +71,7 @@ class _Bench:
 
 
 def told(readings: Iterable[Measurement | Missing], seed: int | None = None) -> list[dict[str, Any]]:
-    """Readings as they are kept: without arrays, rounded, long null samples thinned."""
+    """Readings as they are kept: without arrays, rounded, long null samples thinned (`draws`: their true numbers)."""
     kept = []
     for reading in readings:
         if isinstance(reading, Missing):
@@ -79,6 +79,7 @@ def told(readings: Iterable[Measurement | Missing], seed: int | None = None) -> 
             continue
         marked = reading if seed is None else replace(reading, where={"seed": seed, **reading.where})
         record = marked.to_dict() | _per_seed(reading)
+        record["draws"] = {null: len(sample) for null, sample in record["nulls"].items()}
         record["nulls"] = {null: thinned(sample) for null, sample in record["nulls"].items()}
         kept.append(rounded(record))
     return kept

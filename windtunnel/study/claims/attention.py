@@ -103,7 +103,8 @@ CLAIMS = [
         "Attention, read as a posterior, is about 0.05 bits from the exact one.",
         PAPER,
         "KL about 0.05 bits",
-        "nothing: attention over positions is no distribution over hypotheses without a map that is not published",
+        "nothing, at any scale: attention over positions is no distribution over hypotheses without a map between the "
+        "two, and none is published",
         (BIJECTION,),
         attention_posterior,
     ),
