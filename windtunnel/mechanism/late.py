@@ -1,8 +1,8 @@
 """Is late attention needed, at the trained length and beyond it?
 
 The mixers of the top layers are set to zero; the KL lost and the entropy error that is then left (the published
-metric) are read at the home length and at 1.5 and 2.5 times it (20, 30, 50 for the paper's).  Beyond home they are given
-for all readouts and for those past the home length alone: an average over both would hide the extrapolated ones.
+metric) are read at the home length and at 1.5 and 2.5 times it (20, 30, 50 for the paper's).  Beyond home they are
+given for all readouts and for those past the home length alone: an average over both would hide the extrapolated ones.
 
 Nulls: damage of equal size in a random direction, the same in untrained networks.
 """

@@ -6,7 +6,7 @@ nulls      the same damage in a random direction (the network itself); the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class Losses:
     episodes."""
 
     own: Float64[Tensor, "n K"]
-    nulls: dict[str, Sequence[Float64[Tensor, "m K"]]]
+    nulls: Mapping[str, Sequence[Float64[Tensor, "m K"]]]
     few: int
 
     @classmethod
