@@ -3,9 +3,9 @@
     python benchmarks/pages.py            write them all
     python benchmarks/pages.py --check    exit 1, naming those that are not what the results say
 
-No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md.  From `results/paper`:
-its own claims.json and table.csv (so that verdicts follow the rules as they are now), docs/geometry.md, the figure and
-the made parts of README.md.  From `zoo`: its README.md.
+No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md and the first table of
+README.md.  From `results/paper`: its own claims.json and table.csv (so that verdicts follow the rules as they are now),
+docs/geometry.md, the figure and the other made parts of README.md.  From `zoo`: its README.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def pages(root: Path) -> dict[str, str | None]:
         "zoo/README.md": zoo.table(),
     }
     readme = (root / "README.md").read_text()
-    found["README.md"] = readme_parts.filled(readme, readme_parts.parts(study if study.exists() else None))
+    found["README.md"] = readme_parts.filled(readme, readme_parts.parts(results, study if study.exists() else None))
     return found
 
 

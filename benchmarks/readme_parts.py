@@ -1,4 +1,5 @@
-"""The parts of README.md that are made from the committed study: verdicts in short, the primitives table, its figure.
+"""The parts of README.md that are made from committed results: what recipes reach; from the study the verdicts in short,
+the primitives table and its figure.
 
 `python benchmarks/pages.py` puts them between `<!-- made: NAME -->` and `<!-- end -->`.
 """
@@ -7,7 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from tables import interval, load
 
 from windtunnel.study.files import markdown
 from windtunnel.study.paper_plan import ARCHITECTURES
@@ -32,11 +36,40 @@ def filled(text: str, parts: dict[str, str]) -> str:
     return MADE.sub(lambda found: f"{found[1]}{parts[found[2]]}\n{found[3]}", text)
 
 
-def parts(study: StudyFolder | None) -> dict[str, str]:
+REACH = {
+    "hmm-transformer-9x256": ("HMM, Transformer 9 × 256 (7.1M)", "7.5e-5"),
+    "hmm-transformer": ("HMM, Transformer", "0.049"),
+    "hmm-mamba": ("HMM, Mamba", "0.024"),
+    "hmm-lstm": ("HMM, residual LSTM", ""),
+    "hmm-lstm-stacked": ("HMM, stacked LSTM, the paper's settings", "0.411"),
+    "hmm-mlp": ("HMM, MLP with full context", ""),
+    "hmm-mlp-position": ("HMM, MLP that sees one position", "0.40"),
+    "bijection-transformer": ("bijection, Transformer, hard labels", "0.003, 0.007"),
+    "recall-transformer": ("recall of 64 pairs, Transformer, hard labels", ""),
+}
+"""Result file -> words, and the entropy error that the paper gives (its tables; two where its versions differ)."""
+
+
+def parts(results: Path, study: StudyFolder | None) -> dict[str, str]:
     """Name -> Markdown."""
+    found = {"reach": reach(results / "h200" / "reach")}
     if study is None:
-        return {"verdicts": NOT_YET, "primitives": "No networks yet, so no table."}
-    return {"verdicts": verdicts(study), "primitives": primitives(study)}
+        return found | {"verdicts": NOT_YET, "primitives": "No networks yet, so no table."}
+    return found | {"verdicts": verdicts(study), "primitives": primitives(study)}
+
+
+def reach(folder: Path) -> str:
+    """A row per recipe."""
+    rows, devices = [], set()
+    for name, (words, published) in REACH.items():
+        result = load(folder / f"{name}.json")
+        home, seeds = result["scores"]["home"], len(result["recipe"]["seeds"])
+        devices.add(f"{result['environment']['device']}, {seeds} seeds")
+        took = f"{result['seconds']['train']:.0f}"
+        rows.append([words, interval(home["kl_bits"]), interval(home["entropy_mae_bits"]), published, took])
+    columns = ["2.67M parameters each, unless said", "KL from the exact belief, bits"]
+    columns += ["entropy error per sequence, bits", "the paper's entropy error", "seconds, all seeds together"]
+    return "\n".join([f"{' / '.join(sorted(devices))}; intervals are 95%, over seeds.", "", *markdown(columns, rows)])
 
 
 def verdicts(study: StudyFolder) -> str:
