@@ -1,5 +1,5 @@
-"""The parts of README.md that are made from committed results: what recipes reach; from the study the verdicts in short,
-the primitives table and its figure.
+"""The parts of README.md that are made from committed results: what recipes reach, and of the study the verdicts in
+short, the primitives table and its figure.
 
 `python benchmarks/pages.py` puts them between `<!-- made: NAME -->` and `<!-- end -->`.
 """
