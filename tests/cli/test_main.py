@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import types
@@ -104,3 +105,10 @@ def test_broken_pipe_is_silent(words):
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(timeout=120) == 141
+
+
+def test_threads_wait_without_spinning_unless_told_otherwise(monkeypatch, capsys):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert main(["--version"]) == 0 and os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert main(["--version"]) == 0 and os.environ["OMP_WAIT_POLICY"] == "ACTIVE"

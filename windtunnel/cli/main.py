@@ -45,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     width = shutil.get_terminal_size().columns
     if width < NARROWEST or os.environ.get("COLUMNS") == "0":  # no table or help page can be laid out in less
         os.environ["COLUMNS"] = str(max(width, NARROWEST))
+    # Threads that spin while they wait bring two processes on few cores almost to a stop; read when torch is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no bars prints ? rather than failing
     try:
