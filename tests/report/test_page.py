@@ -20,6 +20,7 @@ from windtunnel.report.episodes import inflate
 from windtunnel.report.page import EPISODE_BYTES, embedded, episodes, render
 from windtunnel.report.sections import sections
 from windtunnel.study import zoo
+from windtunnel.study.presets import plan_for
 from windtunnel.study.results import StudyFolder
 from windtunnel.training import load
 
@@ -100,7 +101,8 @@ def test_the_command_beside_a_missing_part_makes_it(scratch):
 def test_networks_that_a_study_has_not_come_to_are_named(tmp_path):
     StudyFolder(tmp_path / "begun").begin("quick")
     text = html.unescape(without_plotly(render(read(tmp_path / "begun", with_zoo=False))))
-    assert "15 of 15 networks of this study (small-urn-transformer" in text
+    count = len(plan_for("quick").cells)
+    assert f"{count} of {count} networks of this study (small-urn-transformer" in text
     assert f"windtunnel reproduce --preset quick --out {tmp_path / 'begun'}" in text
     assert "windtunnel reproduce --preset paper</pre>" in text  # the full-size one goes into a folder of its own
 
