@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 
@@ -20,7 +19,7 @@ def test_a_signal_is_noted_and_the_old_handlers_come_back(number):
     with StopRequest() as stop:
         assert not stop.requested
         assert signal.getsignal(number) != before[number]
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
         assert stop.requested
         # a second signal would act as it did before us
         assert {n: signal.getsignal(n) for n in before} == before
@@ -40,9 +39,9 @@ def test_without_a_signal_nothing_is_raised_and_handlers_come_back():
 
 def test_a_second_ctrl_c_acts_at_once():
     with StopRequest():
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt) as error:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
     assert not isinstance(error.value, Interrupted)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -67,7 +66,7 @@ def test_a_signal_ends_training_in_memory_and_the_tracker_hears_it(monkeypatch):
 
     def interrupting(network):
         if int(network.step) == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
         advance(network)
 
     monkeypatch.setattr(Network, "advance", interrupting)
