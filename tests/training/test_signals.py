@@ -37,7 +37,15 @@ def test_without_a_signal_nothing_is_raised_and_handlers_come_back():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_second_ctrl_c_acts_at_once():
+@pytest.fixture
+def usual_ctrl_c():
+    """Python's own handler, also where the tests were started in the background, with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_second_ctrl_c_acts_at_once(usual_ctrl_c):
     with StopRequest():
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt) as error:
