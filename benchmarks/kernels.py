@@ -27,6 +27,7 @@ from windtunnel.errors import InputError
 from windtunnel.models import kernels
 from windtunnel.models.scan import selective_scan_chunked
 from windtunnel.models.transformer import explicit_attention, separate
+from windtunnel.training.speed.parts import captured
 
 EPISODES, POSITIONS, CALLS = 1024, 30, 20
 
@@ -75,21 +76,12 @@ def cases() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Tens
 
 def milliseconds(work: Callable[[], object]) -> float:
     """Median over replays of a graph of several calls."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(2):
-            work()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=side):
-        for _ in range(CALLS):
-            work()
+    replay = captured(lambda: [work() for _ in range(CALLS)])
     times = []
     for _ in range(7):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        graph.replay()
+        replay()
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / CALLS)

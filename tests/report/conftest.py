@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.browser import NONE, chromium, find
 from tests.report.demo import make_demo
+from tests.report.watched import Watched
 from windtunnel.report import Source, read, write_page
 
 
@@ -51,3 +52,15 @@ def scratch(demo, tmp_path) -> Path:
 def browser() -> Iterator:
     with chromium() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def watched(browser, demo) -> Iterator[Watched]:
+    """The demo page on a laptop, open for a whole test file."""
+    with Watched(browser, demo / "report.html", viewport={"width": 1440, "height": 900}) as found:
+        yield found
+
+
+@pytest.fixture
+def page(watched):
+    return watched.page

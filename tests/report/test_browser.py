@@ -19,17 +19,6 @@ SECTIONS = ("verdict", "fidelity", "episode", "geometry", "mechanism", "made")
 MEGABYTES = 12
 
 
-@pytest.fixture(scope="module")
-def watched(browser, demo):
-    with Watched(browser, demo / "report.html", viewport={"width": 1440, "height": 900}) as found:
-        yield found
-
-
-@pytest.fixture
-def page(watched):
-    return watched.page
-
-
 def test_size_and_load_time(browser, demo, record_property):
     path, fresh = demo / "report.html", browser.new_page(viewport={"width": 1440, "height": 900})
     start = time.perf_counter()

@@ -6,19 +6,8 @@ import pytest
 import torch
 
 import windtunnel as wt
-from tests.report.watched import Watched, shown_number
+from tests.report.watched import shown_number
 from windtunnel.training import load
-
-
-@pytest.fixture(scope="module")
-def watched(browser, demo):
-    with Watched(browser, demo / "report.html", viewport={"width": 1440, "height": 900}) as found:
-        yield found
-
-
-@pytest.fixture
-def page(watched):
-    return watched.page
 
 
 def choose(page, world: str, network: str, episode: int) -> None:

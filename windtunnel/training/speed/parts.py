@@ -31,7 +31,7 @@ def step_parts(recipe: Recipe, device: str, about_s: float) -> dict[str, Any]:
     network = engine_for(recipe, device).networks[0]  # on a GPU: compiled and warm
     pieces = _pieces(network)
     if device != "cpu":
-        pieces = {name: _captured(piece) for name, piece in pieces.items()}
+        pieces = {name: captured(piece) for name, piece in pieces.items()}
     else:
         pieces["calls"] = _pieces(Network(network.recipe.with_options(batch=1), 0, device))["optimiser"]
     times = _in_turns(pieces, device, about_s)
@@ -70,7 +70,7 @@ def _on_its_threads(network: Network, piece: Callable[[], object]) -> object:
         return piece()
 
 
-def _captured(piece: Callable[[], object]) -> Callable[[], object]:
+def captured(piece: Callable[[], object]) -> Callable[[], object]:
     """A graph of the piece, to be replayed."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
