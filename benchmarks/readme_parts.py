@@ -82,7 +82,7 @@ def verdicts(study: StudyFolder) -> str:
     lines = [
         f"Of {len(ledger)} published statements: {told}. All of them with numbers, intervals and reasons:"
         " `windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
-        f" [docs/geometry.md](docs/geometry.md). The study took {head['seconds']['gpu']:,.0f} seconds of {devices}.",
+        f" [docs/geometry.md](docs/geometry.md). The study held {devices} for {head['seconds']['held']:,.0f} seconds.",
         "",
         "<details><summary>The verdicts</summary>",
         "",

@@ -34,6 +34,8 @@ class Reproduce:
     """Results folder; if not given, results/scratch/PRESET."""
     max_minutes: Float = None
     """Stop after that long, with everything saved; the same command goes on from there."""
+    lanes: int = 1
+    """Cells made at a time, for a GPU: while one trains, others compile, are scored and surveyed."""
     device: Device = None
     """Where to compute; a GPU if there is one (quick: the CPU)."""
 
@@ -43,8 +45,9 @@ def run(words: list[str]) -> None:
     options = parse(Reproduce, words, prog="windtunnel reproduce")
     out = options.out or Path("results") / "scratch" / options.preset
     device = options.device or ("cpu" if options.preset == "quick" else None)
+    limits = {"device": device, "max_minutes": options.max_minutes, "lanes": options.lanes}
     try:
-        study = reproduce(options.preset, out, device=device, max_minutes=options.max_minutes, say=say, watch=watch)
+        study = reproduce(options.preset, out, say=say, watch=watch, **limits)
     except KeyboardInterrupt as stop:
         if str(stop):  # training has said what it saved
             raise
@@ -61,10 +64,9 @@ def run(words: list[str]) -> None:
 
 
 def _show_paper(study: StudyFolder) -> None:
-    head = study.head()
     print_scorecard(study.cells())
     print_ledger(study.ledger())
-    show.print_text(f"{len(head['finished'])} cells finished; {head['seconds']['gpu']:.0f} GPU seconds in all")
+    show.print_text(study.told())
 
 
 def _show_quick(study: StudyFolder) -> None:

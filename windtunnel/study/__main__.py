@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", default=None, help="results folder; results/scratch/PRESET if not given")
     add("--max-minutes", type=float, default=None, help="stop after that long, with everything saved")
     add("--device", default=None)
+    add("--lanes", type=int, default=1, help="cells made at a time; trainings take turns, the rest runs beside them")
     add("--only", nargs="+", metavar="CELL", help="these cells alone")
     add("--train-only", action="store_true", help="train them, and leave scores and instruments to a later call")
     add("--claims-only", action="store_true", help="no instruments but those that claims read")
@@ -76,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace, out: Path) -> None:
     only = None if options.only is None else tuple(options.only)
     scope = Scope(only, options.train_only, options.claims_only, options.disk_minutes)
-    limits = {"device": options.device, "max_minutes": options.max_minutes, "scope": scope}
+    limits = {"device": options.device, "max_minutes": options.max_minutes, "scope": scope, "lanes": options.lanes}
     _tell(reproduce(options.preset, out, say=lambda line: print(line, flush=True), **limits))
 
 
@@ -91,10 +92,9 @@ def _merge(into: StudyFolder, others: list[StudyFolder]) -> None:
 
 
 def _tell(study: StudyFolder) -> None:
-    head = study.head()
     for entry in study.ledger():
         print(f"{entry['id']:28} {entry['verdict']}")
-    print(f"{len(head['finished'])} cells finished; {head['seconds']['gpu']:.0f} GPU seconds in all")
+    print(study.told())
 
 
 def _tell_plan(plan: Plan) -> None:

@@ -107,7 +107,8 @@ class Making:
             self.sitting.say(f"{cell.name}: learning rate × 3^{k} at a tenth of the budget")
             place = self.folder.path / "sweeps" / f"{cell.name}-{k}"  # a kill costs no more than half a trial
             tick = time.monotonic()
-            kl = sweep.try_rate(cell.recipe, k, self.device, out=place, max_minutes=self._minutes())
+            options = {"out": place, "max_minutes": self._minutes(), "turn": self.sitting.stepping}
+            kl = sweep.try_rate(cell.recipe, k, self.device, **options)
             tried |= {} if kl is None else {k: kl}
             self._keep_sweep(tried, time.monotonic() - tick)
             if kl is None:
@@ -163,6 +164,7 @@ class Making:
                     device=self.device,
                     max_minutes=self._minutes(),
                     tracker=self.sitting.watch(heading),
+                    turn=self.sitting.stepping,
                 )
             except Diverged as error:
                 self.sitting.say(f"{name}: {error}")

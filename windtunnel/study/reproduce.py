@@ -8,13 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from windtunnel.environment import default_device, environment, require_device
-from windtunnel.errors import InputError, require
+from windtunnel.errors import InputError, require, require_int
 from windtunnel.study.estimate import CPU_SLOWER, disk_bytes, duration, plan_seconds, require_disk
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.sitting import Say, Scope, Sitting, Watch
 from windtunnel.training.files import locked
+
+MOST_LANES = 16  # each holds a copy of torch and of its networks
 
 
 def reproduce(
@@ -24,6 +26,7 @@ def reproduce(
     device: str | None = None,
     max_minutes: float | None = None,
     scope: Scope | None = None,
+    lanes: int = 1,
     plan: Plan | None = None,
     say: Say | None = None,
     watch: Watch | None = None,
@@ -33,12 +36,15 @@ def reproduce(
     out          results folder; `results/scratch/PRESET` if not given
     max_minutes  stop after that long with everything saved; the same call goes on from there (default: the plan's own)
     scope        only some cells, only their training, …: see `Scope`; all of the plan if not given
+    lanes        cells made at a time, each in a process of its own; trainings take turns
     plan         another plan than the preset's
     say          told one line when something is worth a line
     watch        heading -> tracker for each training (`windtunnel.training.Tracker`, or the name of one)
     """
     plan = plan or plan_for(preset)
     device = require_device(device or default_device())
+    require_int("lanes", lanes, 1)
+    require(lanes <= MOST_LANES, "lanes", lanes, f"at most {MOST_LANES}")
     require(max_minutes is None or max_minutes > 0, "max_minutes", max_minutes, "above 0")
     if plan.gpu and device == "cpu":
         there = plan_seconds(plan, beside=not (scope or Scope()).claims_only)
@@ -56,4 +62,4 @@ def reproduce(
         folder.add_environment(environment(device))
         minutes = plan.minutes if max_minutes is None else max_minutes
         say, watch = say or (lambda line: None), watch or (lambda _: "none")
-        return Sitting(plan, folder, device, minutes, say, watch, scope).run()
+        return Sitting(plan, folder, device, minutes, say, watch, scope).run(lanes)

@@ -1,6 +1,6 @@
 """One results folder, which everything else reads.
 
-    study.json         format version, preset, environment of every sitting, seconds in all
+    study.json         format version, preset, environment of every sitting, how long each was, seconds in all
     cells/NAME.json    one finished cell: recipe, seeds, parameters, seconds, scores per condition, survey
     cells/NAME.part    a cell that is not finished yet: what a kill would otherwise lose
     sweeps/NAME.json   the learning rates tried for a cell, and what each reached on the validation stream
@@ -65,6 +65,13 @@ class StudyFolder:
         if environment not in head["environments"]:
             head["environments"].append(environment)
             self._write_head(head)
+
+    def add_sitting(self, sitting: Mapping[str, Any]) -> None:
+        """Remember how long a sitting was: {began, seconds, lanes, device}, once."""
+        head = self.head()
+        sittings = head.get("sittings", [])
+        if sitting not in sittings:
+            self._write_head(head | {"sittings": [*sittings, dict(sitting)]})
 
     def _write_head(self, head: dict[str, Any]) -> None:
         write_json(self.path / "study.json", head)
@@ -136,6 +143,8 @@ class StudyFolder:
         self.begin(head["preset"])
         for environment in head["environments"]:
             self.add_environment(environment)
+        for sitting in head.get("sittings", []):
+            self.add_sitting(sitting)
         taken = []
         for name, theirs in other.cells().items():
             ours = self.cell(name) if self.finished(name) else None
@@ -165,15 +174,28 @@ class StudyFolder:
         return Evidence(self.cells())
 
     def sum_up(self, claims: list[Claim]) -> dict[str, Verdict]:
-        """What is finished and what it cost into study.json, and the summaries anew; returns the verdicts."""
+        """What is finished and what it cost into study.json, and the summaries anew; returns the verdicts.
+
+        Seconds: `total` and `gpu` add up over cells; `held` is how long a GPU was held, less where lanes shared it.
+        """
         evidence = self.evidence()
         spent = {k: sum(c["seconds"].get(k, 0.0) for c in evidence.cells.values()) for k in ("total", "gpu")}
+        head = self.head()
+        spent["held"] = sum(one["seconds"] for one in head.get("sittings", []) if one["device"] != "cpu")
         done = sorted(name for name, cell in evidence.cells.items() if cell.get("kind") == "networks")
-        self._write_head(self.head() | {"seconds": spent, "finished": done})
+        self._write_head(head | {"seconds": spent, "finished": done})
         verdicts = judge(claims, evidence)
         for name, text in summaries(claims, evidence, verdicts).items():
             write_bytes(self.path / name, text.encode())
         return verdicts
+
+    def told(self) -> str:
+        """How much is finished and what it took, on one line."""
+        head = self.head()
+        spent, told = head["seconds"], f"{len(head['finished'])} cells finished; "
+        if spent.get("held"):
+            return told + f"a GPU held for {spent['held']:.0f} s, in which cells spent {spent['gpu']:.0f} s"
+        return told + f"{spent['gpu']:.0f} GPU seconds in all"
 
     def ledger(self) -> list[dict[str, Any]]:
         """The entries of claims.json."""

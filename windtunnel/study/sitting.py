@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 from windtunnel.errors import require, require_choice
-from windtunnel.study import measure
+from windtunnel.study import lanes, measure
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.estimate import GUESSED, Known, beside_seconds, cell_seconds, duration
 from windtunnel.study.making import Making, OutOfTime, Waits
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.results import StudyFolder
 from windtunnel.training import Tracker
+from windtunnel.training.turn import turn
 
 Say = Callable[[str], None]
 Watch = Callable[[str], Tracker | str]
@@ -45,21 +49,27 @@ class Scope:
 
 
 class Sitting:
-    """One call of `reproduce`."""
+    """One call of `reproduce`, or one lane of it.
+
+    started  when it began, on the monotonic clock; now, if not given
+    turns    folder of the locks that lanes share; None: nobody else is at work here
+    """
 
     def __init__(
         self,
         plan: Plan,
         folder: StudyFolder,
         device: str,
-        max_minutes: float | None,
-        say: Say,
-        watch: Watch,
+        max_minutes: float | None = None,
+        say: Say = lambda line: None,
+        watch: Watch = lambda heading: "none",
         scope: Scope | None = None,
+        started: float | None = None,
+        turns: Path | None = None,
     ) -> None:
         self.plan, self.folder, self.device, self.say, self.watch = plan, folder, device, say, watch
-        self.max_minutes, self.scope = max_minutes, scope or Scope()
-        self.started = time.monotonic()
+        self.max_minutes, self.scope, self.turns = max_minutes, scope or Scope(), turns
+        self.started = time.monotonic() if started is None else started
         self.worked = False  # has anything been kept in this sitting?
         self.known = GUESSED  # what cells that are done have taught about the time of others
 
@@ -81,20 +91,41 @@ class Sitting:
         if left is not None and (left <= 0 or (self.worked and left < needed_s / 60)):
             raise OutOfTime
 
-    def run(self) -> StudyFolder:
-        """Every cell that is not done."""
+    def run(self, side_by_side: int = 1) -> StudyFolder:
+        """Every cell that is not done, so many at a time."""
+        began = datetime.now(UTC).isoformat(timespec="seconds")
         cells = self.scope.cells(self.plan)
         self.known = Known.of(self.folder.cells().values())
         self._tell_estimate(cells)
         try:
-            for cell in cells:
-                self._references(self.plan.world(cell.world))
-                self._cell(Making(self, cell))
-        except OutOfTime:
-            self.say(f"stopped after {self.max_minutes:g} minutes; the same command goes on from here")
+            in_time = lanes.run(self, cells, side_by_side) if side_by_side > 1 else self.work(cells)
+            if not in_time:
+                self.say(f"stopped after {self.max_minutes:g} minutes; the same command goes on from here")
         finally:
+            told = {"began": began, "seconds": round(60 * self._gone, 1), "lanes": side_by_side, "device": self.device}
+            self.folder.add_sitting(told)
             self.folder.sum_up(CLAIMS)
         return self.folder
+
+    def work(self, cells: Sequence[Cell]) -> bool:
+        """These cells, one after the other.  False if the time was over before their end."""
+        self.known = Known.of(self.folder.cells().values())
+        try:
+            for cell in cells:
+                with self.alone(f"{cell.world}-references"):
+                    self._references(self.plan.world(cell.world))
+                self._cell(Making(self, cell))
+        except OutOfTime:
+            return False
+        return True
+
+    def alone(self, name: str) -> AbstractContextManager[None]:
+        """A context that only one lane at a time is in."""
+        return nullcontext() if self.turns is None else turn(self.turns / name)
+
+    def stepping(self) -> AbstractContextManager[None]:
+        """A turn to train."""
+        return self.alone("train")
 
     def _cell(self, making: Making) -> None:
         name = making.cell.name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,7 @@ class Sitting:
     say: Say
     max_minutes: float | None
     earlier: bool
+    turn: Callable[[], AbstractContextManager[None]] = nullcontext
     started: float = field(default_factory=time.monotonic)
     history: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     weights: dict[int, dict[str, torch.Tensor]] = field(default_factory=dict)
@@ -118,9 +120,14 @@ class Sitting:
         self, networks: list[Network], begun: int, folder: RunFolder | None, stop: StopRequest, watch: Stopwatch
     ) -> int:
         """Step until the end or a reason to stop; returns the step reached."""
-        recipe = self.recipe
         engine = Engine(networks)
         watch.ready(max(begun, 0))
+        with self.turn():
+            watch.resume()  # to wait for a turn is nobody's work
+            return self._steps(engine, begun, folder, stop, watch)
+
+    def _steps(self, engine: Engine, begun: int, folder: RunFolder | None, stop: StopRequest, watch: Stopwatch) -> int:
+        recipe, networks = self.recipe, engine.networks
         if begun < 0:
             self._report(networks, 0, folder, None)
         rungs, step = set(ladder_steps(recipe.steps, recipe.ladder)), max(begun, 0)

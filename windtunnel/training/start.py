@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from windtunnel.training.sitting import Say, Sitting
 from windtunnel.training.trackers import Tracker, open_tracker
 from windtunnel.tunnels import Tunnel
 
-_KEYWORDS = ("preset", "out", "device", "tracker", "max_minutes", "earlier")  # of `train` itself
+_KEYWORDS = ("preset", "out", "device", "tracker", "max_minutes", "earlier", "turn")  # of `train` itself
 
 
 def train(
@@ -36,6 +38,7 @@ def train(
     max_minutes: float | None = None,
     earlier: bool = False,
     say: Say | None = None,
+    turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     **options: Any,
 ) -> Run:
     """Train a model on a tunnel and return the run.
@@ -51,6 +54,7 @@ def train(
     max_minutes     stop after that long with everything saved; the same call goes on from there
     earlier         if the last saved state is damaged, go on from the intact one before it
     say             told one line when something is worth a line (continuing, already finished, stopped)
+    turn            makes a context to step in, entered once everything is built: lets several processes share a card
     """
     say = say or (lambda line: None)
     factory = None if model is None or isinstance(model, str) else model
@@ -69,7 +73,7 @@ def train(
     if max_minutes is not None:
         require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
         require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
-    sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier)
+    sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier, turn)
     if out is None:
         return sitting.run(None)
     with locked(Path(out)):

@@ -27,6 +27,10 @@ class Stopwatch:
         self.setup_s, self.begin = now - self.begin, now
         self.first = self.told = step
 
+    def resume(self) -> None:
+        """What passed since the last record, or since `ready`, was a wait and does not count."""
+        self.begin = time.perf_counter()
+
     @contextmanager
     def stepping(self) -> Iterator[None]:
         """Around the steps themselves."""

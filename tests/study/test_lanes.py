@@ -1,0 +1,105 @@
+"""Cells side by side: the same results as one after the other, trainings in turns, faults told in one line."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.study.micro import URN as WORLD
+from tests.study.micro import micro, recipe
+from windtunnel.errors import InputError
+from windtunnel.study import StudyFolder, reproduce
+from windtunnel.study.lanes import bundles
+from windtunnel.study.sitting import Sitting
+from windtunnel.training import train
+from windtunnel.training.turn import turn
+
+PLAN = micro(surveys=True)
+
+
+def lasting(study: StudyFolder) -> dict:
+    """What must not depend on who worked beside: everything but clocks and machines."""
+    clocks = ("seconds", "environment", "surveyed")
+    return {name: {k: v for k, v in cell.items() if k not in clocks} for name, cell in study.cells().items()}
+
+
+def test_lanes_make_the_same_study(tmp_path):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in a lane: sums in another order differ in the last bit
+    try:
+        alone = reproduce(out=tmp_path / "alone", plan=PLAN, device="cpu")
+    finally:
+        torch.set_num_threads(threads)
+    said: list[str] = []
+    beside = reproduce(out=tmp_path / "beside", plan=PLAN, device="cpu", lanes=2, say=said.append)
+    assert lasting(beside) == lasting(alone)
+    assert beside.head()["finished"] == alone.head()["finished"] and beside.ledger() == alone.ledger()
+    assert any(line.startswith("small-urn-lstm: KL") for line in said)
+    (sitting,) = beside.head()["sittings"]
+    assert sitting["lanes"] == 2 and sitting["seconds"] > 0 and sitting["device"] == "cpu"
+
+
+def test_a_cell_that_takes_over_a_rate_is_made_after_its_owner():
+    first, second, third = PLAN.cells
+    follower = replace(third, sweep=first.name)
+    assert bundles([first, second, follower]) == [(first.name, follower.name), (second.name,)]
+    assert bundles([second, follower]) == [(second.name,), (follower.name,)]  # its owner is not in this sitting
+
+
+def test_time_runs_out_in_lanes_and_the_same_call_goes_on(tmp_path):
+    said: list[str] = []
+    short = reproduce(out=tmp_path, plan=PLAN, device="cpu", lanes=2, max_minutes=1e-6, say=said.append)
+    assert short.head()["finished"] == [] and said[-1].startswith("stopped after 1e-06 minutes")
+    assert len(reproduce(out=tmp_path, plan=PLAN, device="cpu", lanes=2).head()["finished"]) == 3
+
+
+def test_an_error_in_a_lane_is_one_line(tmp_path):
+    study = reproduce(out=tmp_path, plan=PLAN, device="cpu")
+    other = replace(PLAN, episodes=32)
+    (study.path / "cells" / "small-urn-lstm.json").unlink()
+    with pytest.raises(InputError, match="was made with another episodes: must be removed"):
+        reproduce(out=tmp_path, plan=other, device="cpu", lanes=2)
+
+
+@pytest.mark.parametrize("lanes", [0, 17, 1.5])
+def test_a_number_of_lanes_that_cannot_be(lanes, tmp_path):
+    with pytest.raises(InputError, match="lanes = "):
+        reproduce(out=tmp_path, plan=PLAN, device="cpu", lanes=lanes)
+
+
+def _hold(path: Path, seconds: float, begun) -> None:
+    with turn(path):
+        begun.set()
+        time.sleep(seconds)
+
+
+def test_a_turn_is_waited_for_and_the_wait_does_not_count(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    begun = context.Event()
+    other = context.Process(target=_hold, args=(tmp_path / "train", 1.5, begun))
+    other.start()
+    assert begun.wait(60)
+    sitting = Sitting(PLAN, StudyFolder(tmp_path / "study"), "cpu", turns=tmp_path)
+    tick = time.monotonic()
+    run = train(recipe=recipe(WORLD, "lstm-residual", seeds=(0,)), device="cpu", turn=sitting.stepping)
+    waited = time.monotonic() - tick
+    other.join()
+    spent = run.seconds()
+    assert waited > 1.0 > spent["train"] + spent["setup"]
+
+
+def test_a_turn_ends_with_its_process(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    begun = context.Event()
+    other = context.Process(target=_hold, args=(tmp_path / "train", 600.0, begun))
+    other.start()
+    assert begun.wait(60)
+    other.kill()
+    other.join()
+    with turn(tmp_path / "train"):
+        pass
