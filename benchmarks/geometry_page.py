@@ -42,7 +42,7 @@ def section(entry: Entry) -> list[str]:
 
 
 def _asked(entry: Entry) -> str:
-    return ", ".join(cell for cell in entry["cells"] if not cell.endswith("-references"))
+    return ", ".join(cell for cell in entry["cells"] if not cell.endswith("-references")) or "none"
 
 
 def _row(network: str, verdict: Entry) -> list[str]:

@@ -20,9 +20,22 @@ def require(condition: bool, field: str, value: object, allowed: str) -> None:
 
 
 def require_choice(field: str, value: object, choices) -> None:
-    """Raise unless `value` is one of `choices`, which the message lists."""
+    """Raise unless `value` is one of `choices`, which the message lists: all, or of very many the nearest."""
     choices = list(choices)
-    require(value in choices, field, value, "one of " + ", ".join(map(str, choices)))
+    require(value in choices, field, value, "one of " + _listed(str(value), list(map(str, choices))))
+
+
+def _listed(word: str, choices: list[str], most: int = 300) -> str:
+    """All choices, or where that takes more than so many letters the five nearest to the word and their number.
+
+    >>> _listed("b", ["a", "b"]), _listed("c1", [f"c{k}" for k in range(5)] + ["d"] * 9, most=9)
+    ('a, b', 'c1, c4, c3, c2, c0, … (14 in all)')
+    """
+    every = ", ".join(choices)
+    if len(every) <= most:
+        return every
+    near = difflib.get_close_matches(word, choices, n=5, cutoff=0.0)
+    return f"{', '.join(near)}, … ({len(choices)} in all)"
 
 
 def require_int(field: str, value: object, low: int, high: int | None = None) -> None:

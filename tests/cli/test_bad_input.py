@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from windtunnel.cli.main import main
+from windtunnel.errors import InputError, require_choice
 
 
 def refusal(words: list[str], capsys) -> str:
@@ -37,7 +39,7 @@ def refusal(words: list[str], capsys) -> str:
         ("hmm --prior released --states 30", ["prior = 'released'", "dirichlet above"]),
         ("hmm --states five", ["--states = 'five'", "whole number"]),
         ("hmm --stats 5", ["--stats", "--states"]),
-        ("hmm 5", ["'5'", "--states"]),
+        ("hmm 5", ["unexpected word '5'", "hmm --help` lists"]),
         ("bijection --length 21", ["length = 21", "at most symbols = 20"]),
         ("bijection --symbols 1", ["symbols = 1", "whole number"]),
         ("bijection --layout x", ["--layout = 'x'", "plain, paper"]),
@@ -109,3 +111,32 @@ def test_options_that_contradict_the_matrices(words, told, tmp_path, capsys):
     line = refusal(["sample", "hmm", "--matrices", str(file), *words.split()], capsys)
     for part in told:
         assert part in line
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("train hmm transformer --out x --stepz 3", ["(did you mean --steps?)", "`windtunnel train hmm --help`"]),
+        ("train hmm transformer --out x stray", ["unexpected word 'stray'", "`windtunnel train hmm --help`"]),
+        ("sample hmm --statez 3", ["(did you mean --states?)", "`windtunnel sample hmm --help`"]),
+        ("bench --only hmm/lst", ["sections (training, seeds", "TUNNEL/MODEL", "the nearest: hmm/lstm"]),
+    ],
+)
+def test_where_there_is_much_to_choose_from_the_line_stays_short(words, told, capsys):
+    """And the page it names lists everything."""
+    line = refusal(words.split(), capsys)
+    assert all(part in line for part in told) and len(line) < 220, line
+    if page := re.search(r"`windtunnel (.*--help)`", line):
+        assert main(page.group(1).split()) == 0
+        flags = capsys.readouterr().out
+        assert "--states" in flags and ("--steps" in flags) == words.startswith("train")
+
+
+def test_of_very_many_choices_the_nearest_are_told():
+    many = [f"cell-{number:03}" for number in range(100)]
+    with pytest.raises(InputError) as caught:
+        require_choice("only", "cel-042", many)
+    assert str(caught.value).startswith("only = 'cel-042': must be one of cell-042, ")
+    assert str(caught.value).endswith(", … (100 in all)") and len(str(caught.value)) < 120
+    with pytest.raises(InputError, match=r"must be one of cell-000, cell-001, cell-002$"):
+        require_choice("only", "x", many[:3])

@@ -175,10 +175,3 @@ def test_an_unfinished_run_has_no_page_yet(tmp_path, refusal):
     for command in ("report", "figures"):
         line = refusal(command, tmp_path, "--no-zoo")
         assert "stands at step 0 of 9" in line and f"`windtunnel evaluate {tmp_path}`" in line
-
-
-@pytest.mark.parametrize("record", [{}, {"claims": ["a"]}, {"claims": [{}]}, {"claims": 3}])
-def test_a_damaged_ledger_is_one_line(record, tmp_path, refusal):
-    (tmp_path / "study.json").write_text('{"format": 1, "preset": "quick", "environments": []}')
-    (tmp_path / "claims.json").write_text(json.dumps({"format": 1, **record}))
-    assert "claims.json: must list claims with id, claim" in refusal("claims", tmp_path)

@@ -7,11 +7,14 @@ import re
 import shutil
 import sys
 
+import numpy as np
 import pytest
 
 import windtunnel as wt
 from windtunnel.cli import show
 from windtunnel.cli.main import main
+from windtunnel.cli.survey import at_floor
+from windtunnel.geometry import Measurement
 from windtunnel.mechanism import inspect, load_survey
 
 
@@ -44,7 +47,7 @@ def test_tables_and_files(place, inspected):
         assert found.name in shown
     one = next(found for _, found in measured if found.name == "bits lost to ablation")
     row = next(line for line in shown.splitlines() if "bits lost to ablation" in line)
-    assert f"{one.p_value:.3f}" in row and "random direction, equal size" in row and "untrained" in row
+    assert f" {told_p(one)} " in f"{row} " and "random direction, equal size" in row and "untrained" in row
     assert shown.startswith(f"{place}: transformer, seeds 0\n") and "8 episodes, seed 0, stream test" in shown
     assert f"written: {place / 'survey.json'}" in shown.replace("\n", "")
 
@@ -57,9 +60,41 @@ def test_the_summary_shows_the_strongest_of_each_kind(place, inspected):
     (cells,) = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     null = show.number(float(strongest.nulls[strongest.strongest_null].mean()))
     effect = [] if strongest.effect is None else [f"{strongest.effect:+.1f}"]
-    told = [show.number(strongest.value), null, strongest.strongest_null, *effect, f"{strongest.p_value:.3f}"]
+    told = [show.number(strongest.value), null, strongest.strongest_null, *effect, told_p(strongest)]
     assert cells == ["bits lost to ablation", *told, str(len(found)), "ablate"]
     assert "not corrected for that choice" in shown and "--all" in shown
+
+
+def told_p(found: Measurement) -> str:
+    return f"{'≤' * at_floor(found)}{found.p_value:.3f}"
+
+
+@pytest.mark.parametrize("side", ["above", "below", "both"])
+def test_a_p_value_that_could_not_be_smaller_is_marked(side):
+    extreme = {"above": 9.0, "below": -9.0, "both": 9.0}[side]
+
+    def measured(value: float, draws: int) -> Measurement:
+        drawn = np.linspace(-1.0, 1.0, draws)
+        return Measurement("x", value, value, value, "sequences", nulls={"drawn": drawn}, side=side)
+
+    assert at_floor(measured(extreme, 39)) and at_floor(measured(extreme, 19))
+    assert not at_floor(measured(0.9 * np.sign(extreme), 39))  # some draws are as extreme
+    assert not at_floor(measured(extreme, 5))  # Student's t has no floor
+    same = Measurement("x", extreme, extreme, extreme, "sequences", nulls={"drawn": np.zeros(5)}, side=side)
+    assert at_floor(same)  # without a spread five draws are counted too
+    assert not at_floor(Measurement("x", 1.0, 1.0, 1.0, "sequences", note="no null"))
+
+
+@pytest.mark.parametrize("words", [(), ("--all",)])
+def test_the_floor_of_p_is_explained_once_below_the_table_and_only_if_it_is_met(words, place, inspected, monkeypatch):
+    drawn = np.linspace(-1.0, 1.0, 19)
+    for value, marked in ((9.0, True), (0.95, False)):
+        found = [Measurement(f"planted {k}", value, value, value, "sequences", nulls={"drawn": drawn}) for k in "ab"]
+        instruments = sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS
+        monkeypatch.setitem(instruments, "ablate", lambda *given, found=found: found)
+        shown, _ = inspected(place, "--only", "ablate", *words)
+        assert (shown.count("≤0.050"), shown.count("never below 1/(draws + 1)")) == ((2, 1) if marked else (0, 0))
+        assert marked or shown.count(" 0.100 ") == 2
 
 
 def test_what_has_no_answer_is_told_below_the_summary(runs, tmp_path, inspected):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import pytest
 
 from windtunnel.cli import progress
-from windtunnel.cli.progress import Bars, Lines, Several, watch
+from windtunnel.cli.main import main
+from windtunnel.cli.progress import Bars, Lines, Several, bar, watch
 from windtunnel.training import Recipe
 from windtunnel.tunnels import Bijection
 
@@ -62,6 +64,36 @@ def test_bars_only_for_a_terminal(monkeypatch):
     assert isinstance(watch(""), Bars)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
     assert isinstance(watch(""), Lines)
+
+
+def test_a_bar_only_for_a_terminal_that_wants_one(monkeypatch, capsys):
+    for terminal, wanted in ((False, True), (True, False)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        with bar(wanted) as progress:
+            progress("uniform", 0, 2)
+        assert capsys.readouterr().err == ""
+    with bar() as progress:
+        progress("uniform", 1, 2)
+    assert re.search(r"1/2.*uniform", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("command", ["baselines", "evaluate"])
+def test_scoring_says_what_it_is_at(command, runs, monkeypatch, capsys):
+    """On a terminal; nothing for a program that reads JSON, or a pipe."""
+    where = [str(runs / "hmm")] if command == "evaluate" else ["hmm", "--length", "3"]
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr("rich.progress.Progress.update", lambda self, task, **told: heard.append(told))
+    heard: list[dict] = []
+    assert main([command, *where, "--episodes", "9000"]) == 0
+    assert [told["completed"] for told in heard] == list(range(heard[-1]["total"])) and len(heard) % 3 == 0  # chunks
+    names = {told["description"] for told in heard}
+    assert "uniform" in names and ("this run" in names) == (command == "evaluate")
+    heard.clear()
+    assert main([command, *where, "--episodes", "64", "--json"]) == 0
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    capsys.readouterr()
+    assert main([command, *where, "--episodes", "64"]) == 0
+    assert not heard and capsys.readouterr().err == ""
 
 
 def test_several_tell_all():

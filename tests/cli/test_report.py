@@ -21,7 +21,10 @@ def run_folder(tmp_path_factory, runs):
 def test_report_writes_one_file_and_says_where(run_folder, capsys):
     assert main(["report", str(run_folder), "--no-zoo", "--out", str(run_folder / "a.html"), "--device", "cpu"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith(f"report: {run_folder / 'a.html'} (") and said.out.endswith("MB)\n") and said.err == ""
+    *missing, last = said.out.splitlines()
+    assert last.startswith(f"report: {run_folder / 'a.html'} (") and last.endswith("MB)") and said.err == ""
+    assert all(line.startswith("missing: ") and ": windtunnel " in line for line in missing)
+    assert any(f"windtunnel inspect {run_folder} --only ablate" in line for line in missing)
     text = (run_folder / "a.html").read_text()
     assert text.startswith("<!doctype html>") and "Not here yet" in text
     assert (run_folder / "exhibits" / "hmm.json").exists()

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.study.micro import micro
+from tests.study.planted import Planted
+from tests.study.plants import PLANTS
 from windtunnel.cli.main import main
 from windtunnel.study import presets, reproduce, zoo
+from windtunnel.study.claims import CLAIMS
 from windtunnel.study.results import StudyFolder
 
 
@@ -67,7 +70,7 @@ def test_quick_shows_the_committed_study_and_the_shipped_networks(tiny_quick, st
     monkeypatch.setattr("windtunnel.cli.reproduce.committed", lambda: StudyFolder(study))
     assert main(["reproduce"]) == 0
     shown = capsys.readouterr().out
-    assert f"The full-size study, from {study}" in shown and "hmm-lstm-fails" in shown
+    assert f"The full-size study, from {study}" in shown and f"{len(CLAIMS)} not tested at this scale" in shown
     assert re.search(r"bijection-tiny .* agrees", shown)
 
 
@@ -81,12 +84,41 @@ def test_an_interrupt_says_what_is_kept(tiny_quick, monkeypatch, capsys):
 
 
 def test_claims_prints_the_ledger(study, output):
-    shown = output("claims", study)
-    for entry in json.loads((study / "claims.json").read_text())["claims"]:
+    shown = output("claims", study, "--all")
+    entries = json.loads((study / "claims.json").read_text())["claims"]
+    for entry in entries:
         assert entry["id"] in shown
-    assert re.search(r"^\d+ not tested at this scale$", shown, re.MULTILINE)
+    assert re.search(rf"^{len(entries)} claims: {len(entries)} not tested at this scale$", shown, re.MULTILINE)
     told = output("claims", study, "--only", "length-30")
     assert "0.012 bits" in told and "needs the cell hmm-transformer" in told
+
+
+def test_claims_that_were_not_tested_are_counted_by_their_reasons(study, output, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    scorecard, shown = output("claims", study).split(f"{len(CLAIMS)} claims: {len(CLAIMS)} not tested at this scale")
+    assert "accumulation: small-urn" in scorecard
+    words = " ".join(shown.split())
+    assert re.search(r"\b\d\d they need cells .* and \d\d more", words) and "1 attention is a distribution" in words
+    assert "Nothing is decided at this size (preset micro)" in words and "--all lists those" in words
+    assert len(shown.splitlines()) < 30 and max(map(len, shown.splitlines())) <= 80
+
+
+def test_claims_that_were_tested_are_told_in_full_whatever_the_width(tmp_path, output, monkeypatch):
+    p = Planted()
+    PLANTS["hmm-lstm-fails"](p, "no")
+    PLANTS["recall-lstm-accuracy"](p, "straddle")
+    p.learned("bijection-transformer", kl=1.0)  # has not learned: its geometry is not tested, for that reason
+    p.write(tmp_path)
+    for width in (80, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        words = " ".join(output("claims", tmp_path).split())
+        assert f"1 not reproduced, 1 inconclusive, {len(CLAIMS) - 2} not tested" in words
+        assert "Nothing is decided" not in words
+        for part in ("hmm-lstm-fails", "An LSTM does not learn HMM filtering.", "0.411 bits", "not reproduced"):
+            assert part in words
+        assert "recall-lstm-accuracy" in words and "0.5%" in words
+        assert "bijection-transformer has" in words and "published" in words  # not learned its task
+    assert "orthogonal-keys" in output("claims", tmp_path, "--all")
 
 
 def test_folders_of_another_kind_name_the_command_that_fits(study, runs, refusal, tmp_path):
@@ -120,7 +152,11 @@ def test_claims_json(study, output):
         ("claims {empty}/nowhere", "nowhere: there is no such folder"),
         ("claims {empty}", "it has no study.json"),
         ("claims {old}", "format = 7, made by windtunnel 3: must be format 1"),
-        ("claims {study} --only nothing", "--only = 'nothing': must be one of bijection-transformer-reaches"),
+        (
+            "claims {study} --only nothing",
+            "'nothing': must be the id of one of the {claims} claims; `windtunnel",
+        ),
+        ("claims {study} --only hmm-lstm-fail", "(did you mean hmm-lstm-fails"),
         ("reproduce --out {old}", "format = 7"),
     ],
 )
@@ -130,7 +166,7 @@ def test_refusals(words, line, study, tmp_path, refusal, monkeypatch):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "study.json").write_text('{"format": 7, "windtunnel": "3", "preset": "quick"}')
     places = {"empty": tmp_path / "empty", "old": tmp_path / "old", "study": study}
-    assert line in refusal(*words.format(**places).split())
+    assert line.format(claims=len(CLAIMS)) in refusal(*words.format(**places).split())
 
 
 def test_the_paper_preset_says_how_long_it_would_take(refusal, tmp_path):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.browser import NONE, chromium, find
 from tests.report.demo import make_demo
+from tests.report.scale import make_scale
 from tests.report.watched import Watched
 from windtunnel.report import Source, read, write_page
 
@@ -23,17 +24,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory, worker_id) -> Path:
-    """The demo study with its exhibits and `report.html`."""
+def made_once(tmp_path_factory, worker_id) -> Callable[[Callable[[Path], Path]], Path]:
+    """Make a study and its `report.html`, in a folder named after the function that makes it."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "demo"
-    folder.parent.mkdir(exist_ok=True)
-    with open(folder.with_suffix(".lock"), "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the first process makes it, the others wait
-        if not (folder / "report.html").exists():
-            make_demo(folder)
-            write_page(read(folder, with_zoo=False), folder / "report.html", ["--no-zoo"])
-    return folder
+
+    def make(study: Callable[[Path], Path]) -> Path:
+        folder = (base if worker_id == "master" else base.parent) / study.__name__
+        folder.parent.mkdir(exist_ok=True)
+        with open(folder.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the first process makes it, the others wait
+            if not (folder / "report.html").exists():
+                study(folder)
+                write_page(read(folder, with_zoo=False), folder / "report.html", ["--no-zoo"])
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def demo(made_once) -> Path:
+    """The demo study with its exhibits and its page."""
+    return made_once(make_demo)
+
+
+@pytest.fixture(scope="session")
+def scale(made_once) -> Path:
+    """A study of the `paper` preset's extent, with made-up numbers, and its page."""
+    return made_once(make_scale)
 
 
 @pytest.fixture(scope="session")

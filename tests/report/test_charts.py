@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import windtunnel as wt
 from windtunnel.report import read
+from windtunnel.report.beyond_charts import capacity, lengths
 from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series, tidy, to_plain
-from windtunnel.report.fidelity_charts import capacity, distance, entropy, fidelity_charts, lengths, per_position
+from windtunnel.report.fidelity_charts import distance, entropy, fidelity_charts, per_position
 from windtunnel.report.geometry_charts import geometry_charts
 from windtunnel.report.mechanism_charts import ablation_map, mechanism_charts
 from windtunnel.report.page import render
@@ -86,6 +88,14 @@ def test_distance_and_length_are_the_records_own(source):
     assert next(s for s in beyond.series if s.name == "uniform").role == "reference"
 
 
+def test_lengths_without_a_score_are_told_with_their_reason(source):
+    cells = {name: deepcopy(cell) for name, cell in source.cells.items()}
+    cells["hmm-lstm"]["conditions"]["length-9"] = {"missing": "the network's weights are tied to its first 6 positions"}
+    every, beyond = lengths(replace(source, cells=cells)).views["hmm"]
+    assert every.note == "Not scored: lstm at 9: the network's weights are tied to its first 6 positions."
+    assert beyond.note == "" and lengths(source).views["hmm"][0].note == ""
+
+
 def test_recall_against_pairs(source):
     cell = dict(source.cells["urn-transformer"])
     scored = {"metrics": {"accuracy": {"mean": 0.5, "low": 0.4, "high": 0.6}}}
@@ -105,15 +115,18 @@ def test_without_exhibits_kl_per_step_comes_from_the_cells(source):
 
 def test_ablation_map_has_every_layer_part_and_method(source):
     panels = ablation_map(source).views["hmm-transformer"]
-    assert [panel.title for panel in panels] == ["zero ablation", "mean ablation", "resample ablation"]
-    heat = panels[0].heat
-    assert heat.columns == ["layer 0", "layer 1"] and set(heat.rows) == {"mixer", "feed-forward", "whole layer"}
+    own = ["zero ablation", "mean ablation", "resample ablation"]
+    assert [panel.title for panel in panels] == [*own, *(f"null of {title}" for title in own)]
+    heat, null = panels[0].heat, panels[3].heat
+    assert heat.columns == ["0", "1"] and set(heat.rows) == {"mixer", "feed-forward", "whole layer"}
     reading = next(
         r for r in source.readings["hmm-transformer"]
         if r["name"] == "bits lost to ablation"
         and (r["where"]["layer"], r["where"]["part"], r["where"]["method"]) == (1, "mixer", "zero")
     )  # fmt: skip
     assert heat.values[heat.rows.index("mixer")][1] == reading["value"]
+    drawn = reading["nulls"]["random direction, equal size"]
+    assert null.values[null.rows.index("mixer")][1] == pytest.approx(np.mean(drawn))
 
 
 def test_places_leave_out_what_all_share():
@@ -129,13 +142,13 @@ def test_the_headline_says_the_result(source):
     counts = tally(source)
     assert sum(counts.values()) == len(source.ledger) == len(wt.study.CLAIMS)
     judged = [entry | {"outcome": "reproduced" if i < 3 else "not reproduced"} for i, entry in enumerate(source.ledger)]
-    lines = headline(replace(source, ledger=judged))
+    lines = headline(replace(source, ledger=judged, judge=None))
     assert lines == [
         f"{len(judged)} published claims: 3 reproduced and {len(judged) - 3} not reproduced.",
         realised(source),
     ]
     nothing = [entry | {"outcome": "not tested at this scale"} for entry in source.ledger]
-    lines = headline(replace(source, ledger=nothing))
+    lines = headline(replace(source, ledger=nothing, judge=None))
     assert lines[0] == realised(source) and "none of the" in lines[1]
     assert headline(Source(source.path)) == ["No network and no verdict yet."]
 
@@ -156,13 +169,15 @@ def test_a_demonstration_shows_the_verdicts_of_the_committed_study(scratch, tmp_
         entry["outcome"] = "reproduced"
     full = StudyFolder(tmp_path / "home" / "results" / "paper")
     full.begin("paper")
+    full.sum_up([])
     (full.path / "claims.json").write_text(json.dumps(record))
     for entry in record["claims"]:
         entry["outcome"] = "not tested at this scale"
     path.write_text(json.dumps(record))
     monkeypatch.chdir(tmp_path / "home")
     found = read(scratch, with_zoo=False)
-    assert found.judge == full.path and {entry["outcome"] for entry in found.ledger} == {"reproduced"}
+    assert found.judge == Path("results/paper")  # as it lies here: a page may be mailed, and tells no home folder
+    assert {entry["outcome"] for entry in found.ledger} == {"reproduced"}
     first, second = headline(found)
     assert first == realised(found) and "says the full-size study in" in second
     text = render(found)

@@ -11,7 +11,7 @@ from windtunnel.errors import InputError
 from windtunnel.report.axes import apart, log_ticks
 from windtunnel.report.figures import missing, names, without_switches, write_figures
 from windtunnel.report.geometry_charts import manifold
-from windtunnel.report.palette import DARK, LIGHT
+from windtunnel.report.palette import DARK, LIGHT, contrast
 from windtunnel.report.paper import draw, styles
 from windtunnel.report.sections import sections
 
@@ -81,14 +81,7 @@ def test_no_two_names_of_a_figure_look_alike_even_in_grey(source):
             assert len(set(grey)) == len(grey), chart.id
 
 
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 @pytest.mark.parametrize(("colours", "background"), [(LIGHT, "#ffffff"), (DARK, "#171c22")])
 def test_lines_stand_out_from_their_background(colours, background):
     for colour in colours:
-        light, dark = sorted([luminance(colour), luminance(background)], reverse=True)
-        assert (light + 0.05) / (dark + 0.05) >= 3
+        assert contrast(colour, background) >= 3

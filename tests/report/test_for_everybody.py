@@ -47,11 +47,11 @@ def test_accessible_and_legible(browser, demo, width, scheme):
         serious = [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found if v["impact"] in ("serious", "critical")]
         assert serious == []
         assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
-        assert _cut_off(seen.page) == []
+        assert cut_off(seen.page) == []
         assert seen.said == []
 
 
-def _cut_off(page) -> list[str]:
+def cut_off(page) -> list[str]:
     """Texts of charts and cards that reach beyond their card."""
     return page.evaluate(
         """() => [...document.querySelectorAll(".card :is(text, .key, td, th, p, h3)")].filter((node) => {

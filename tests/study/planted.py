@@ -55,6 +55,8 @@ class Planted:
             "kind": "networks",
             "planned": {"survey": {"episodes": 128}},
             "surveyed": {},
+            "failed": {},
+            "tokens": 60_000_000,
             "environment": {"device": "a made-up card", "python": "3", "commit": "abc", "versions": {"torch": "2"}},
             "world": max(worlds, key=len, default=name.partition("-")[0]),
             "model": "transformer",
@@ -79,7 +81,8 @@ class Planted:
 
     def baseline(self, world: str, name: str, metric: str, value: float, *conditions: str) -> None:
         for condition in conditions or ("home",):
-            references = self.cells.setdefault(f"{world}-references", {"world": world, "conditions": {}, "seconds": {}})
+            empty = {"kind": "references", "world": world, "planned": {}, "conditions": {}, "seconds": {}}
+            references = self.cells.setdefault(f"{world}-references", empty)
             scored = references["conditions"].setdefault(condition, {"baselines": {}})
             scored["baselines"].setdefault(name, {})[metric] = value
 
@@ -140,8 +143,22 @@ class Planted:
         """As the results folder of a study."""
         study = StudyFolder(path)
         study.begin("paper")
-        study.add_environment({"device": "a made-up card"})
+        study.add_environment({"device": "a made-up card", "versions": {"torch": "2"}})
         for name, cell in self.cells.items():
-            study.write_cell(name, cell)
+            study.write_cell(name, _with_kl(cell))
         study.sum_up(CLAIMS)
         return study
+
+
+def _with_kl(cell: dict[str, Any]) -> dict[str, Any]:
+    """As a study leaves it: nothing is scored without its KL, be it one that no claim reads."""
+
+    def filled(scores: dict[str, Any]) -> dict[str, Any]:
+        return {"kl_bits": next(iter(scores.values()))} | scores if scores else scores
+
+    conditions = {}
+    for name, scored in cell["conditions"].items():
+        of_networks = {"metrics": filled(scored["metrics"])} if "metrics" in scored else {}
+        of_baselines = {base: filled(scores) for base, scores in scored.get("baselines", {}).items()}
+        conditions[name] = scored | of_networks | ({"baselines": of_baselines} if of_baselines else {})
+    return cell | {"conditions": conditions}

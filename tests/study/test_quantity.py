@@ -50,6 +50,15 @@ def test_a_single_seed_tells_nothing_about_others():
     assert Quantity.of_record(alone.to_dict()) == alone and alone.brief() == "1 [-inf, inf]"
 
 
+def test_what_is_only_rounding_is_told_as_0():
+    """As everywhere else: nobody should read −2e-16 as a finding."""
+    noisy = Quantity(-2.2e-16, -3.3e-13, 0.25, "sequences")
+    assert str(noisy) == "0 [0, 0.25] over sequences" and noisy.brief() == "0 [0, 0.25]"
+    assert str(Quantity.exact(2.2e-16)) == "0" and str(Quantity.exact(12345.0)) == "1.234e+04"
+    assert str(Quantity(3e-9, math.nan, math.inf, "sequences")) == "3e-09 [nan, inf] over sequences"
+    assert str(Quantity.of_seeds([0.1, 0.2])).endswith(" over 2 seeds")
+
+
 def test_exact_numbers_have_no_doubt_but_on_the_line():
     assert Quantity.exact(3).side(2) == "above" and Quantity.exact(3).p_against(2) == 0.0
     assert Quantity.exact(2).side(2) == "straddles" and Quantity.exact(2).p_against(2) == 1.0

@@ -8,6 +8,7 @@ from typing import Literal
 from windtunnel import tunnels
 from windtunnel.cli import show
 from windtunnel.cli.flags import Switch
+from windtunnel.cli.progress import bar
 from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.errors import require_int
@@ -34,7 +35,9 @@ def run(words: list[str]) -> None:
     tunnel, options = parse_tunnel(Baselines, "baselines", words)
     require_int("--episodes", options.episodes, 1)
     found = baselines(tunnel)
-    scores = evaluate_all(found, tunnel, episodes=options.episodes, seed=options.seed, stream=options.stream)
+    drawn = {"episodes": options.episodes, "seed": options.seed, "stream": options.stream}
+    with bar(not options.json) as progress:
+        scores = evaluate_all(found, tunnel, **drawn, progress=progress)
     if options.json:
         _print_json(tunnel, options, scores)
     else:

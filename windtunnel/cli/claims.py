@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import shlex
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -10,18 +12,22 @@ from windtunnel.cli.flags import Switch, shown
 from windtunnel.cli.ledger import print_claim, print_ledger, print_scorecard
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_study
-from windtunnel.errors import InputError, require_choice
+from windtunnel.errors import InputError
 from windtunnel.study.results import StudyFolder
-
-_FIELDS = ("id", "claim", "published", "measured", "cells", "value", "verdict", "outcome", "reasons")
+from windtunnel.study.verdict import DECIDED
 
 
 @dataclass(frozen=True)
 class Claims:
-    """Every claim of a study with its verdict, and the table of primitives."""
+    """The claims of a study with their verdicts, and the table of primitives.
+
+    Those that the study tests are shown one by one, the others counted by the reason why they were not tested.
+    """
 
     only: Annotated[str | None, shown("CLAIM")] = None
     """One claim in full, with the reasons for its verdict."""
+    all: Switch = False
+    """List every claim, those that were not tested too."""
     json: Switch = False
     """Print one JSON document instead of tables."""
 
@@ -33,27 +39,35 @@ def run(words: list[str]) -> None:
     study = StudyFolder(folder)
     entries = _entries(study)
     if options.only is not None:
-        require_choice("--only", options.only, [entry["id"] for entry in entries])
-        entries = [entry for entry in entries if entry["id"] == options.only]
+        entries = [_chosen(options.only, entries, study)]
     if options.json:
         show.print_json({"study": study.head(), "claims": entries})
     elif options.only is not None:
         print_claim(entries[0])
     else:
         print_scorecard(study.cells())
-        print_ledger(entries)
+        print_ledger(entries, options.all)
+        if not any(entry["outcome"] in DECIDED for entry in entries):
+            show.print_text(
+                f"Nothing is decided at this size (preset {study.head()['preset']}): the full-size study is"
+            )
+            show.print_text("windtunnel reproduce --preset paper")
 
 
 def _entries(study: StudyFolder) -> list[dict[str, Any]]:
-    """The ledger; one that is not there yet, or is damaged, is told in one line."""
-    file, preset = study.path / "claims.json", study.head().get("preset")
-    if not file.exists():
-        again = f"windtunnel reproduce --preset {preset} --out {study.path}"
+    """The ledger; one that is not there yet is told, and how to make it."""
+    if not (study.path / "claims.json").exists():
+        again = f"windtunnel reproduce --preset {study.head()['preset']} --out {shlex.quote(str(study.path))}"
         raise InputError(f"{study.path}: the study has no verdicts yet; `{again}` goes on")
-    try:
-        entries = study.ledger()
-        if all(entry.keys() >= {*_FIELDS} for entry in entries):
-            return entries
-    except (LookupError, AttributeError, TypeError):  # what is there is no list of records
-        pass
-    raise InputError(f"{file}: must list claims with {', '.join(_FIELDS)}, but is damaged")
+    return study.ledger()
+
+
+def _chosen(name: str, entries: list[dict[str, Any]], study: StudyFolder) -> dict[str, Any]:
+    """The claim of that id.  There are too many to name them all in a line."""
+    known = {entry["id"]: entry for entry in entries}
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        every = f"`windtunnel claims {shlex.quote(str(study.path))} --all` lists them"
+        raise InputError(f"--only = {name!r}{hint}: must be the id of one of the {len(known)} claims; {every}")
+    return known[name]

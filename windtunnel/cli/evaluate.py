@@ -14,6 +14,7 @@ from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Int, Switch
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import open_run
+from windtunnel.cli.progress import bar
 from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe
 from windtunnel.environment import default_device, require_device
@@ -22,6 +23,7 @@ from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_al
 from windtunnel.training import Run
 from windtunnel.tunnels import HMM
 
+OWN = "this run"  # as it is called among the baselines; none of them has a blank in its name
 _METRICS = {
     "kl_bits": "KL, bits",
     "entropy_mae_bits": "entropy error, bits",
@@ -73,10 +75,11 @@ def run(words: list[str]) -> None:
     trained = subject.tunnel.readouts
 
     def score(positions: slice | None) -> Result:
-        everyone = {"": subject.models, **baselines(tunnel)}  # no baseline has the empty name
+        everyone = {OWN: subject.models, **baselines(tunnel)}
         drawn = {"episodes": options.episodes, "seed": options.seed, "stream": options.stream, "device": device}
-        scores = evaluate_all(everyone, tunnel, positions=positions, **drawn)
-        own = scores.pop("")
+        with bar(not options.json) as progress:
+            scores = evaluate_all(everyone, tunnel, positions=positions, **drawn, progress=progress)
+        own = scores.pop(OWN)
         return Result(own, scores, equivalent_window(own) if isinstance(tunnel, HMM) else None)
 
     everywhere = score(None)
@@ -123,7 +126,7 @@ def _print_result(subject: Run, result: Result) -> None:
     show.print_text("KL by position: " + _by_position(score.kl_bits.per_position))
     if result.window is not None:
         show.print_text(_window(result.window))
-    print_scores({"this run": score, **result.baselines}, "predictor")
+    print_scores({OWN: score, **result.baselines}, "predictor")
 
 
 def _by_position(kl: np.ndarray) -> str:

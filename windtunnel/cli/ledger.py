@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from textwrap import fill, shorten
 from typing import Any
 
 from windtunnel.cli import show
+from windtunnel.report.words import listed
+from windtunnel.study.evidence import cell_not_run
 from windtunnel.study.primitives import REALISED
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import Row, scorecard
-from windtunnel.study.verdict import OUTCOMES
+from windtunnel.study.verdict import OUTCOMES, UNTESTED
 from windtunnel.study.zoo import Checked
+
+WIDE = 120  # characters from which on the ledger is a table
+FEW = 3  # names of a long list that are told
+REASON = 120  # characters of a reason beside others; --only tells it in full
 
 
 def print_scorecard(cells: Mapping[str, Mapping[str, Any]]) -> None:
@@ -50,21 +57,55 @@ def _number(value: Any) -> str:
     return "–" if value is None else show.number(number(value))
 
 
-def print_ledger(entries: Sequence[Mapping[str, Any]]) -> None:
-    """Every claim with its verdict, and how many of each kind there are."""
-    rows = [[entry["id"], entry["claim"], entry["published"], _value(entry), entry["verdict"]] for entry in entries]
-    columns = ["claim", "in our words", "published", "measured", "verdict"]
-    show.print_table("Claims", columns, rows, "lllll", spare=("in our words",))
+def print_ledger(entries: Sequence[Mapping[str, Any]], everything: bool = False) -> None:
+    """How many claims came out how, those that were tested with their verdicts, and why the others were not.
+
+    everything  a row for those that were not tested as well
+    """
     counts = {outcome: sum(entry["outcome"] == outcome for entry in entries) for outcome in OUTCOMES}
-    show.print_text(", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count))
-    show.print_text("windtunnel claims STUDY --only CLAIM tells one of them in full.", "dim")
+    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+    show.print_text(f"{len(entries)} claims: {told or 'none'}", "bold")
+    if shown := [entry for entry in entries if everything or entry["outcome"] != UNTESTED]:
+        _print_entries(shown)
+    untested = [] if everything else [entry for entry in entries if entry["outcome"] == UNTESTED]
+    if untested:
+        rows = [[str(len(names)), why, listed(names, FEW)] for why, names in _by_reason(untested).items()]
+        show.print_table("", ["claims", "not tested, because", "which"], rows, "rll")
+    hidden = "; --all lists those that were not tested too" * bool(untested)
+    show.print_text(f"windtunnel claims STUDY --only CLAIM tells one of them in full{hidden}.", "dim")
+
+
+def _print_entries(entries: Sequence[Mapping[str, Any]]) -> None:
+    """A row for each claim; on a narrow terminal, where a table would leave out half of it, a paragraph."""
+    screen = show.console()
+    if screen.width >= WIDE:
+        columns = ["claim", "in our words", "published", "measured", "verdict"]
+        rows = [[entry["id"], entry["claim"], entry["published"], _value(entry), entry["verdict"]] for entry in entries]
+        show.print_table("", columns, rows, "lllll")
+        return
+    for entry in entries:
+        show.print_text(f"\n{entry['id']}: {entry['verdict']}", "bold")
+        here = f"; here: {value}" if (value := _value(entry)) else ""
+        for line in (entry["claim"], f"published: {entry['published']}{here}"):
+            show.print_text(fill(line, screen.width, initial_indent="  ", subsequent_indent="  "))
+
+
+def _by_reason(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Why claims were not tested -> their ids, the most common reason first.  All cells not run are one reason."""
+    reasons = {entry["id"]: (*entry["reasons"], "no reason was given")[0] for entry in entries}
+    absent = {name: cell for name, reason in reasons.items() if (cell := cell_not_run(reason))}
+    found: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        cells = f"they need cells that this study has not run: {listed(dict.fromkeys(absent.values()), FEW)}"
+        found.setdefault(cells if name in absent else shorten(reason, REASON, placeholder=" …"), []).append(name)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def print_claim(entry: Mapping[str, Any]) -> None:
     """One claim in full."""
     show.print_text(f"{entry['id']}: {entry['claim']}", "bold")
     rows = [["source", entry["source"]], ["published", entry["published"]], ["measured", entry["measured"]]]
-    rows += [["cells", ", ".join(entry["cells"])], ["verdict", entry["verdict"]]]
+    rows += [["cells", ", ".join(entry["cells"]) or "none"], ["verdict", entry["verdict"]]]
     if entry["p_value"] is not None:
         rows.append(["p", f"{entry['p_value']:.2g}, after Holm's correction {entry['adjusted_p_value']:.2g}"])
     rows += [[f"on {cell}", other["verdict"]] for cell, other in entry.get("elsewhere", {}).items()]

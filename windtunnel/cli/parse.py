@@ -9,6 +9,7 @@ depend on tyro's wording; nothing private of tyro is used.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import re
 import sys
@@ -26,6 +27,7 @@ from windtunnel.errors import InputError, unknown
 Form = TypeVar("Form")
 
 _STYLE = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)  # nested fields stay flat; --json has no --no-json
+LISTED = 120  # letters of all options together that one line can hold
 MOST = 10**12  # the largest whole number that any option takes
 _ABOUT = "(about)"  # where the description will stand
 
@@ -59,7 +61,7 @@ def parse(form: type[Form], words: Sequence[str], prog: str) -> Form:
         raise InputError(_what_is_wrong(form, words, box.getvalue())) from None
     sys.stderr.write(box.getvalue())  # a warning, should there be one
     if strangers:
-        raise InputError(_what_is_unknown(form, strangers[0]))
+        raise InputError(_what_is_unknown(form, strangers[0], prog))
     _require_sizes(filled)
     return filled
 
@@ -180,8 +182,15 @@ def _typed(words: Sequence[str], flag: str) -> str:
     return " ".join(value)
 
 
-def _what_is_unknown(form: type, word: str) -> str:
-    flags = list(_flags(form))
+def _what_is_unknown(form: type, word: str, prog: str) -> str:
+    """One line for what is no option: all that there are, or where they are too many the command that lists them."""
+    flags, word = list(_flags(form)), word.split("=")[0]
+    if len(", ".join(flags)) > LISTED:
+        near = difflib.get_close_matches(word, flags, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        page = " ".join(part for part in prog.split() if not part.isupper())  # without RUN, MODEL …
+        what = "unknown option" if word.startswith("-") else "unexpected word"
+        return f"{what} {word!r}{hint}: must be an option that `{page} --help` lists"
     if not word.startswith("-"):
         return f"unexpected word {word!r}: must be one of the options {', '.join(flags)}"
-    return unknown("option", word.split("=")[0], flags)
+    return unknown("option", word, flags)

@@ -97,18 +97,33 @@ class Bars:
         return f"{seconds // 60}:{seconds % 60:02d} left"
 
 
+Stage = Callable[[str, int, int], None]
+"""To be called before each stage of a job with its name, how many are done and how many there are."""
+
+
 @contextmanager
-def stages() -> Iterator[Callable[[str, int, int], None]]:
-    """A function to call before each stage of a job with its name, how many are done and how many there are."""
-    if not sys.stderr.isatty():
+def stages() -> Iterator[Stage]:
+    """A bar while a terminal is watching, else a line per stage."""
+    if sys.stderr.isatty():
+        with bar() as told:
+            yield told
+    else:
         yield lambda name, done, total: print(f"{done + 1}/{total}  {name}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def bar(wanted: bool = True) -> Iterator[Stage]:
+    """A bar on the error stream that is gone when the job is done; nothing where no terminal is watching, or where it
+    is not wanted."""
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda name, done, total: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(24), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("")
+        task = bars.add_task("", total=None)
         yield lambda name, done, total: bars.update(task, description=name, completed=done, total=total)
 
 

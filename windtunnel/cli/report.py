@@ -12,7 +12,8 @@ from windtunnel.cli.place import require_finished, require_folder
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
-from windtunnel.report import read, write_page
+from windtunnel.report import Source, read, write_page
+from windtunnel.report.figures import missing
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,21 @@ class Report:
 
 
 def run(words: list[str]) -> None:
-    """Read, write, say where."""
+    """Read, write, say what is missing, say where."""
     folder, options = parse_folder(Report, "report", words, "DIR")
-    print(told(write(folder, options, words[1:])))  # unwrapped: a path is there to be copied
+    source, page = made(folder, options, words[1:])
+    for lack in missing(source):
+        print(f"missing: {lack.what}: {lack.command}")  # unwrapped: commands and paths are there to be copied
+    print(told(page))
 
 
-def write(folder: Path, options: Report = Report(), arguments: Sequence[str] = ()) -> Path:  # noqa: B008 - frozen
-    """Write the page of a results folder; `arguments` are told on the page as the way to make it again."""
+def write(folder: Path, options: Report) -> Path:
+    """Write the page of a results folder."""
+    return made(folder, options)[1]
+
+
+def made(folder: Path, options: Report, arguments: Sequence[str] = ()) -> tuple[Source, Path]:
+    """What was read, and the page of it; `arguments` are told on the page as the way to make it again."""
     out = options.out or folder / "report.html"
     if out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a file, not a folder")
@@ -48,7 +57,7 @@ def write(folder: Path, options: Report = Report(), arguments: Sequence[str] = (
     require_finished(folder)
     device = require_device(options.device or default_device())
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
-    return write_page(source, out, arguments)
+    return source, write_page(source, out, arguments)
 
 
 def told(page: Path) -> str:

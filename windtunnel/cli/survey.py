@@ -9,6 +9,7 @@ import numpy as np
 
 from windtunnel.cli import show
 from windtunnel.geometry import Measurement
+from windtunnel.geometry.measurement import COUNTED
 from windtunnel.mechanism import Survey
 from windtunnel.mechanism.inspect import Entry
 
@@ -17,15 +18,17 @@ Found = tuple[Entry, Measurement]
 
 def print_summary(survey: Survey) -> None:
     """One line per question: what an instrument's measurements are called before the first comma."""
-    rows, unanswered = [], []
+    rows, shown, unanswered = [], [], []
     for (instrument, question), found in _questions(survey).items():
         answers = [pair for pair in found if not math.isnan(pair[1].value)]
         if answers:
-            rows.append([*_summary_row(answers), instrument])
+            shown.append(min(answers, key=_strength)[1])
+            rows.append([*_summary_row(shown[-1]), str(len(answers)), instrument])
         else:
             unanswered.append(f"{question} ({found[0][1].note})")
     columns = ["measured", "value", "null", "which null", "effect", "p", "of", "instrument"]
     show.print_table("", columns, rows, "lrrlrrrl", spare=("which null", "instrument"))
+    _print_floor(shown)
     if unanswered:
         show.print_text(f"no answer here: {'; '.join(unanswered)}")
     show.print_text(
@@ -41,6 +44,25 @@ def print_all(survey: Survey) -> None:
     for name in survey.settings["instruments"]:
         if rows := [_row(entry, found) for entry, found in survey.measurements(name)]:
             show.print_table(name, columns, rows, "lllrrlrr", spare=("95% interval", "effect", "seed"))
+    _print_floor([found for _, found in survey.measurements()])
+
+
+def _print_floor(shown: Iterable[Measurement]) -> None:
+    """What ≤ before a p-value means, where there is one."""
+    if any(map(at_floor, shown)):
+        show.print_text(
+            f"≤: no draw of the null is as extreme. p is counted over its draws, so it is never below 1/(draws + 1), "
+            f"twice that where the effect may lie on both sides; of fewer than {COUNTED} draws it is Student's t.",
+            "dim",
+        )
+
+
+def at_floor(found: Measurement) -> bool:
+    """Is p the smallest that can come out of counting so many draws?"""
+    which = found.strongest_null
+    if which is None:
+        return False
+    return found.p_value == (2 if found.side == "both" else 1) / (np.size(found.nulls[which]) + 1)
 
 
 def _questions(survey: Survey) -> dict[tuple[str, str], list[Found]]:
@@ -57,13 +79,12 @@ def _strength(pair: Found) -> tuple[float, float]:
     return (2.0 if found.p_value is None else found.p_value, -abs(found.effect or 0.0))
 
 
-def _summary_row(answers: list[Found]) -> list[str]:
-    found = min(answers, key=_strength)[1]
+def _summary_row(found: Measurement) -> list[str]:
     name = found.name.removesuffix(", best of all")
     named = name if found.unit in ("", *name.split()) else f"{name}, {found.unit}"
     which = found.strongest_null
     null = ["", ""] if which is None else [show.number(float(np.mean(found.nulls[which]))), which]
-    return [named, show.number(found.value), *null, *_against(found), str(len(answers))]
+    return [named, show.number(found.value), *null, *_against(found)]
 
 
 def _row(entry: Entry, found: Measurement) -> list[str]:
@@ -78,9 +99,9 @@ def _row(entry: Entry, found: Measurement) -> list[str]:
 
 
 def _against(found: Measurement) -> list[str]:
-    """Distance from the strongest null, and p."""
+    """Distance from the strongest null, and p; ≤ where p could not be smaller."""
     effect = "" if found.effect is None else f"{found.effect:+.1f}"
-    return [effect, "" if found.p_value is None else f"{found.p_value:.3f}"]
+    return [effect, "" if found.p_value is None else f"{'≤' * at_floor(found)}{found.p_value:.3f}"]
 
 
 def _words(value: object) -> str:

@@ -9,7 +9,7 @@ Episodes stream by in chunks and are never kept, so a claim at 1e-4 bits can aff
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -78,8 +78,12 @@ def evaluate_all(
     positions: slice | Sequence[int] | None = None,
     device: str | torch.device | None = None,
     chunk: int = 4096,
+    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> dict[str, Score]:
-    """Several named subjects on the same episodes, sampled once.  Options as for `evaluate`."""
+    """Several named subjects on the same episodes, sampled once.  Options as for `evaluate`.
+
+    progress  is called before a predictor reads a chunk, with the subject's name, how many are done and how many to do
+    """
     groups = {name: _unpack(subject, tunnel)[0] for name, subject in subjects.items()}
     everyone = [predictor for predictors in groups.values() for predictor in predictors]
     require_int("episodes", episodes, 1)
@@ -93,6 +97,7 @@ def evaluate_all(
         name: [NetworkTally(tunnel, device, seed if len(predictors) == 1 else None) for _ in predictors]
         for name, predictors in groups.items()
     }
+    done, total = 0, len(range(0, episodes, chunk)) * len(everyone)
     with evaluation_mode(everyone):
         for start in range(0, episodes, chunk):
             batch = tunnel.sample(min(chunk, episodes - start), seed, stream, device, start=start)
@@ -101,6 +106,8 @@ def evaluate_all(
             exact.add(batch, entropy, mask)
             for name, predictors in groups.items():
                 for predictor, tally in zip(predictors, tallies[name], strict=True):
+                    progress(name, done, total)
+                    done += 1
                     tally.add(batch, entropy, checked_log_probs(predictor, batch.inputs, tunnel), mask)
     if exact.empty:
         raise InputError(f"where = {where!r}, positions = {positions!r}: selects no readout of {episodes} episodes")

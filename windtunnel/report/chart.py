@@ -62,7 +62,7 @@ class Cloud:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.  marks: (x, words) of vertical lines."""
+    """One pair of axes.  marks: (x, words) of vertical lines;  note: what stands below it, e.g. what is not shown."""
 
     title: str = ""
     x: str = ""
@@ -73,6 +73,7 @@ class Panel:
     heat: Heat | None = None
     cloud: Cloud | None = None
     marks: Sequence[tuple[float, str]] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)

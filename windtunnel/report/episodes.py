@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from windtunnel.tunnels import HMM, Bijection, Episodes, Recall, Tunnel, Urn
 MOST = 24
 LEAST = 4
 ATTENTION_BYTES = 600_000  # of one network, before it is deflated
+BELIEFS = 250_000  # numbers of one network: where there are many outcomes, episodes are fewer
+PER_EPISODE = ("tokens", "labels", "exact", "model", "kl_bits", "exact_bits", "model_bits")
 
 
 def class_names(tunnel: Tunnel) -> list[str]:
@@ -43,9 +46,10 @@ def class_names(tunnel: Tunnel) -> list[str]:
 
 
 def how_many(tunnel: Tunnel, layers: int, heads: int) -> int:
-    """Episodes that fit the bytes for attention; a few dozen at most."""
+    """Episodes that fit the bytes for attention and the numbers for beliefs; a few dozen at most."""
+    beliefs = BELIEFS // (2 * tunnel.readouts * tunnel.classes)
     each = layers * heads * tunnel.readouts * tunnel.positions
-    return MOST if each == 0 else int(np.clip(ATTENTION_BYTES // each, LEAST, MOST))
+    return int(np.clip(min(beliefs, ATTENTION_BYTES // each if each else MOST), LEAST, MOST))
 
 
 @torch.no_grad()
@@ -81,6 +85,36 @@ def stepped(model: nn.Module, tunnel: Tunnel) -> dict[str, Any]:
         "chain": _chain(episodes) if isinstance(tunnel, HMM) else None,
     }
     return {"count": count, "layers": shape[1], "heads": shape[2], "data": deflate(data)}
+
+
+def shortened(record: Mapping[str, Any], room: int) -> Mapping[str, Any]:
+    """What `stepped` gave, with as many of its episodes as fit into `room` bytes; one at least."""
+    if len(record["data"]) <= room or record["count"] == 1:
+        return record
+    count = max(1, min(record["count"] - 1, int(record["count"] * room / len(record["data"]))))
+    data = inflate(record["data"])
+    kept = data | {name: data[name][:count] for name in PER_EPISODE}
+    if data["attention"] is not None:
+        whole = base64.b64decode(data["attention"])
+        kept["attention"] = base64.b64encode(whole[: len(whole) // record["count"] * count]).decode()
+    if data["chain"] is not None:
+        kept["chain"] = {name: rows[:count] for name, rows in data["chain"].items()}
+    return shortened({**record, "count": count, "data": deflate(kept)}, room)
+
+
+def fair_room(sizes: Sequence[int], total: int) -> int:
+    """The most bytes that each may have so that all fit into the total: small ones leave their rest to the others.
+
+    >>> fair_room([10, 50, 90], 120), fair_room([10, 20], 120)
+    (60, 110)
+    """
+    room, left = total, sorted(sizes)
+    for taken, size in enumerate(left):
+        room = total // (len(left) - taken)
+        if size > room:
+            return room
+        total -= size
+    return room
 
 
 def _attention(model: nn.Module, episodes: Episodes) -> str:

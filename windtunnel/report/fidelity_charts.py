@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from windtunnel.report.beyond_charts import INTERVALS, capacity, lengths
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.curves import references
 from windtunnel.report.source import Source
-from windtunnel.report.words import bits, listed, short
+from windtunnel.report.words import bits, listed
 from windtunnel.study.quantity import number
-
-_PAIRS = re.compile(r"pairs-(\d+)$")
-_LENGTH = re.compile(r"length-(\d+)(-beyond)?$")
-INTERVALS = "Bars are 95% intervals over seeds, or over test sequences where there is one seed."
 
 
 def fidelity_charts(source: Source) -> list[Chart]:
@@ -83,7 +79,7 @@ def entropy(source: Source) -> Chart | None:
 
 def per_position(source: Source) -> Chart | None:
     """KL per readout on a log axis, with the baselines."""
-    views, told = {}, []
+    views, told, along = {}, [], False
     for world, names in source.worlds(_with_positions(source)).items():
         series, best = [], ("", np.inf)
         for name in names:
@@ -95,14 +91,16 @@ def per_position(source: Source) -> Chart | None:
                 series.append(Series(source.short(name), steps, kl, key=key, variant=source.variant(name)))
             last = _finite(series[-1].y[-1])
             best = min(best, (source.short(name), last), key=lambda pair: pair[1])
+        along |= any(name in source.exhibits for name in names)
         series += _baselines(world, names, source, len(series[0].x))
         views[world] = [Panel(x="step", y="KL, bits", log_y=True, series=series)]
         told.append(f"{world}: lowest at the last step is {best[0]}, {bits(best[1])}")
     if not views:
         return None
     say = (
-        "Where along the sequence the distance arises; grey lines are what simple predictors score at each step. "
-        "A band spans the seeds."
+        "Where along the sequence the distance arises; grey lines are what simple predictors score "
+        f"{'at each step' if along else 'on average over the steps'}. "
+        "A band, where there is one, spans the seeds, least to most."
     )
     return Chart("kl-per-step", "Distance per step", say, listed(told), views, "tunnel")
 
@@ -133,94 +131,6 @@ def _banded(name: str, source: Source, curve: str) -> Series:
     ends = (table.min(0).tolist(), table.max(0).tolist()) if several else (None, None)
     mean, key = table.mean(0).tolist(), source.model(name)
     return Series(source.short(name), steps, mean, *ends, key=key, variant=source.variant(name))
-
-
-def lengths(source: Source) -> Chart | None:
-    """The score at other lengths than the trained one: all readouts, and the new ones alone."""
-    views, told = {}, []
-    for world, names in source.worlds(source.networks).items():
-        panels = []
-        for title, beyond in (("all steps", False), ("steps beyond the trained length only", True)):
-            series = [s for name in names if (s := _by_length(name, source, beyond)) is not None]
-            home = source.networks[names[0]]["recipe"]["tunnel"].get("length")
-            if series:
-                series += _baselines_by_length(world, source, None if beyond else home)
-                marks = [(home, f"trained at {home}")]
-                panels.append(Panel(title, "length", "KL, bits", False, True, series, marks=marks))
-        if panels:
-            views[world] = panels
-            ends = [f"{s.name} {bits(s.y[-1])}" for s in panels[-1].series if s.role == "points"]
-            told.append(f"{world} at length {panels[-1].series[0].x[-1]}: {listed(ends)}")
-    if not views:
-        return None
-    say = (
-        "A network that infers goes on inferring past its trained length; one that memorised a schedule rises. "
-        + INTERVALS
-    )
-    return Chart("length", "Beyond the trained length", say, listed(told), views, "tunnel")
-
-
-def _by_length(name: str, source: Source, beyond: bool) -> Series | None:
-    conditions = source.networks[name]["conditions"]
-    found = {_length(c): s["metrics"]["kl_bits"] for c, s in conditions.items() if _is(c, beyond) and "metrics" in s}
-    if not found:
-        return None
-    if not beyond and "metrics" in conditions.get("home", {}):
-        found[source.networks[name]["recipe"]["tunnel"]["length"]] = conditions["home"]["metrics"]["kl_bits"]
-    at = sorted(found)
-    mean, low, high = ([number(found[length][part]) for length in at] for part in ("mean", "low", "high"))
-    return Series(source.short(name), at, mean, low, high, source.model(name), "points", variant=source.variant(name))
-
-
-def _baselines_by_length(world: str, source: Source, home: int | None) -> list[Series]:
-    """On all steps, from the home length on; with None, on those beyond it."""
-    record = source.cells.get(f"{world}-references", {}).get("conditions", {})
-    at = {condition: _length(condition) for condition in record if _is(condition, beyond=home is None)}
-    at |= {} if home is None else {"home": home}
-    found: dict[str, dict[int, float]] = {}
-    for condition, length in at.items():
-        scored = record.get(condition, {}).get("baselines", {})
-        for base in references(scored):
-            found.setdefault(base, {})[length] = number(scored[base]["kl_bits"])
-    return [Series(base, sorted(kl), [kl[n] for n in sorted(kl)], role="reference") for base, kl in found.items()]
-
-
-def _is(condition: str, beyond: bool) -> bool:
-    match = _LENGTH.match(condition)
-    return match is not None and bool(match.group(2)) == beyond
-
-
-def _length(condition: str) -> int:
-    match = _LENGTH.match(condition)
-    assert match is not None
-    return int(match.group(1))
-
-
-def capacity(source: Source) -> Chart | None:
-    """Accuracy against the number of stored pairs, where a world was scored so."""
-    views, told = {}, []
-    for world, names in source.worlds(source.networks).items():
-        series = []
-        for name in names:
-            conditions = source.networks[name]["conditions"].items()
-            found = {
-                int(m.group(1)): s["metrics"]["accuracy"]
-                for c, s in conditions
-                if (m := _PAIRS.match(c)) and "metrics" in s
-            }
-            if found:
-                at = sorted(found)
-                mean, low, high = ([number(found[pairs][part]) for pairs in at] for part in ("mean", "low", "high"))
-                series.append(Series(source.short(name), at, mean, low, high, source.model(name), "points"))
-                told.append(f"{name}: {short(mean[-1])} at {at[-1]} pairs")
-        if series:
-            home = source.networks[names[0]]["recipe"]["tunnel"].get("pairs")
-            marks = [] if home is None else [(home, f"trained at {home}")]
-            views[world] = [Panel(x="pairs stored", y="share of answers right", log_x=True, series=series, marks=marks)]
-    if not views:
-        return None
-    say = "A memory of fixed size must fail at some number of pairs; attention over all of them need not. " + INTERVALS
-    return Chart("capacity", "Recall against the number of pairs", say, listed(told), views, "tunnel")
 
 
 def calibration(source: Source) -> Chart | None:
@@ -266,7 +176,10 @@ def over_time(source: Source) -> Chart | None:
             views[world] = [panel]
     if not views:
         return None
-    say = "How the distance falls while training goes on, on the validation stream; a band spans the seeds."
+    say = (
+        "How the distance falls while training goes on, on the validation stream; a band spans the seeds. "
+        "Seconds are those of the whole run, all its seeds together, spread evenly over its steps."
+    )
     return Chart("training-time", "Distance against training time", say, listed(told), views, "tunnel")
 
 

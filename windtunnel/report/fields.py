@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.report.chart import Cloud, Heat
-from windtunnel.report.palette import CONTINUOUS, LIGHT, SEQUENTIAL
+from windtunnel.report.palette import CONTINUOUS, LIGHT, SEQUENTIAL, ink_on
 from windtunnel.report.shares import LEVELS, Primitives
 
 INK, SOFT = "#1a1e24", "#6b7280"
@@ -21,7 +21,7 @@ def draw_heats(figure: Any, heats: Sequence[tuple[Any, Heat]]) -> None:
     """Matrices on one scale, which stands beside the last of them."""
     if not heats:
         return
-    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
 
     tables = [np.array([[np.nan if v is None else v for v in row] for row in heat.values], float) for _, heat in heats]
     first = heats[0][1]
@@ -41,7 +41,7 @@ def draw_heats(figure: Any, heats: Sequence[tuple[Any, Heat]]) -> None:
         axes.tick_params(length=0)
         if table.size <= FEW:
             for (i, j), value in np.ndenumerate(table):
-                ink = "white" if high > low and (value - low) / (high - low) > 0.5 else INK
+                ink = ink_on(to_hex(colours((value - low) / (high - low or 1))))
                 text = "" if np.isnan(value) else "≈0" if abs(value) < NOUGHT * (high - low) else f"{value:.2g}"
                 axes.text(j, i, text, ha="center", va="center", fontsize=7, color=ink)
     figure.colorbar(pictures[-1], ax=[axes for axes, _ in heats], label=first.unit, shrink=0.9, aspect=30)

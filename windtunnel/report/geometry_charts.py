@@ -10,25 +10,28 @@ import numpy as np
 from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series
 from windtunnel.report.readings import Question, beside_nulls
 from windtunnel.report.source import Source
-from windtunnel.report.words import listed, short
+from windtunnel.report.words import interval, listed, short
 
 KEYS = Question(
     "key-cosines",
     "Are the keys of rival hypotheses orthogonal?",
     "Only a solid dot clearly left of its hollow nulls says that training moved the keys apart.",
     ("key cosine, raw", "key cosine, centred"),
+    absent=("keys",),
 )
 SHAPE = Question(
     "value-shape",
     "How thin is the manifold, and what orders it?",
     "Thin means little until the untrained network's is thicker; order by entropy must survive the position control.",
     ("PC1 share", "entropy, position ignored, PC1", "entropy after position, PC1", "position after entropy, PC1"),
+    absent=("values",),
 )
 DECODED = Question(
     "decoded",
     "Can the belief be read off linearly?",
     "How much of the exact belief a linear map finds in the stream, and how much of it lies beyond a short memory.",
     ("belief decoded, R²", "log-belief decoded, R²", "belief beyond window 1, R²", "belief beyond windows 1 and 2, R²"),
+    absent=("beliefs",),
 )
 CLUSTERS = Question(
     "clusters",
@@ -40,6 +43,7 @@ CLUSTERS = Question(
         "adjusted Rand with the likeliest state",
         "belief within clusters, R²",
     ),
+    absent=("clusters",),
 )
 
 
@@ -71,7 +75,8 @@ def key_matrices(source: Source) -> Chart | None:
     if not views:
         return None
     say = (
-        "Orthogonal keys would leave only the diagonal strong; compare the first matrix with the two that know nothing."
+        "Mean over heads of |cosine| between keys less their mean, in the first seed's network. Orthogonal keys would "
+        "leave only the diagonal strong; compare the first matrix with those beside it, which know nothing."
     )
     return Chart("key-matrices", "Key cosines in the first layer", say, listed(told), views, "network")
 
@@ -98,7 +103,10 @@ def sharpening(source: Source) -> Chart | None:
         told.append(f"{name}: from {short(mean[0])} bits in the first layer to {short(mean[-1])} in the last")
     if not views:
         return None
-    say = "Attention that narrows with depth falls from left to right, well below the untrained network."
+    say = (
+        "Attention that narrows with depth falls from left to right, well below the untrained network. "
+        "Mean over episodes and steps, in the first seed's network."
+    )
     return Chart("sharpening", "Attention sharpening by depth", say, listed(told), views, "network")
 
 
@@ -116,7 +124,10 @@ def manifold(source: Source) -> Chart | None:
         views[name] = panels
     if not views:
         return None
-    say = "Switch the colour: a manifold that looks as ordered by position as by entropy does not show an entropy axis."
+    say = (
+        "Switch the colour: a manifold that looks as ordered by position as by entropy does not show an entropy axis. "
+        "The first seed's network; with nulls and over seeds in the chart below."
+    )
     return Chart("manifold", "The value manifold", say, listed(told), views, "network")
 
 
@@ -136,7 +147,8 @@ def simplices(source: Source) -> Chart | None:
         return None
     say = (
         "Layer by layer the cloud that a linear map decodes should take the shape of the exact one. Each point has the "
-        "colour of the state that is likeliest in truth; R² is of sequences that the map was not fitted to."
+        "colour of the state that the exact belief holds likeliest; R² is of sequences that the map was not fitted to. "
+        "The first seed's network."
     )
     return Chart("simplices", "Belief simplices per layer", say, listed(told), views, "network")
 
@@ -146,22 +158,38 @@ def dissociation(source: Source) -> Chart | None:
     views, told = {}, []
     for name, kinds in pictures(source, "dynamics").items():
         kept = {kind: by_seed for kind, by_seed in kinds.items() if kind != "KL"}
-        panels = [_training("how near to the end of training", kept, "similarity (CKA)")]
+        panels = [_training("how near to the end of training", kept, "similarity (CKA)", note=_settling(source, name))]
         if "KL" in kinds:
             panels.append(_training("distance from Bayes", {"KL": kinds["KL"]}, "KL, bits", log=True))
         views[name] = panels
         told.append(f"{name}: {listed(kept)} over {len(panels[0].series[0].x)} checkpoints")
     if not views:
         return None
-    say = "The published dissociation would show attention at its final form early, and values still on the way."
+    say = (
+        "The published dissociation would show attention at its final form early, and values still on the way. "
+        "Similarity to the last checkpoint ends at 1 by construction; mean over layers, a band spans the seeds."
+    )
     return Chart("dissociation", "Frame and precision over training", say, listed(told), views, "network")
 
 
-def _training(title: str, kinds: Mapping[str, Mapping[str, Any]], label: str, log: bool = False) -> Panel:
+def _settling(source: Source, name: str) -> str:
+    """The instrument's own answer, with its interval and its null."""
+    found = [r for r in source.readings.get(name, ()) if r["name"] == "frame–precision dissociation"]
+    if not found or found[0].get("value") is None:
+        return ""
+    told = {"mean": found[0]["value"], **{part: found[0][part] for part in ("low", "high", "over")}}
+    line = f"Values settle {interval(told)} {found[0].get('unit', '')} later than attention (below 0: earlier)"
+    p = "" if found[0].get("p_value") is None else f"; p {short(found[0]['p_value'], 2)} with the two names exchanged"
+    return f"{line}, over {told['over']}{p}."
+
+
+def _training(
+    title: str, kinds: Mapping[str, Mapping[str, Any]], label: str, log: bool = False, note: str = ""
+) -> Panel:
     series = []
     for kind, by_seed in kinds.items():
         steps = [step + 1 for step, _ in next(iter(by_seed.values()))]
         table = np.array([[value for _, value in rows] for rows in by_seed.values() if len(rows) == len(steps)], float)
         ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
         series.append(Series(kind, steps, table.mean(0).tolist(), *ends, key=kind))
-    return Panel(title, "training step + 1", label, log_x=True, log_y=log, series=series)
+    return Panel(title, "training step + 1", label, log_x=True, log_y=log, series=series, note=note)

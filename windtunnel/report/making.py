@@ -31,12 +31,15 @@ COLUMNS = (
 
 
 def recipes(source: Source) -> Table:
-    """One row per cell, and per network that stands outside the study."""
-    rows = [_row(name, cell["recipe"], cell) for name, cell in source.networks.items()]
-    for name, record in source.exhibits.items():
-        if name not in source.networks:
-            recipe = record["origin"]["recipe"]
-            rows.append(_row(name, recipe, {"parameters": record["parameters"], "seeds": record["seeds"]}))
+    """One row per cell, and per network that stands outside the study; world by world."""
+    rows = []
+    for name in source.ordered(dict.fromkeys([*source.networks, *source.exhibits])):
+        if name in source.networks:
+            rows.append(_row(name, source.networks[name]["recipe"], source.networks[name]))
+        else:
+            record = source.exhibits[name]
+            made = {"parameters": record["parameters"], "seeds": record["seeds"]}
+            rows.append(_row(name, record["origin"]["recipe"], made))
     return Table("recipes", COLUMNS, rows)
 
 

@@ -18,10 +18,10 @@ from typing import Any
 
 from windtunnel.report import making, palette, shares, verdicts
 from windtunnel.report.chart import Table, to_plain
-from windtunnel.report.episodes import deflate
+from windtunnel.report.episodes import deflate, fair_room, shortened
 from windtunnel.report.sections import Section, sections
 from windtunnel.report.source import Source
-from windtunnel.report.words import interval
+from windtunnel.report.words import interval, short
 from windtunnel.training.files import write_bytes
 
 HERE = Path(__file__).resolve().parent / "templates"
@@ -42,7 +42,7 @@ def render(source: Source, arguments: Sequence[str] = ()) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    environment.filters["interval"] = interval
+    environment.filters |= {"interval": interval, "short": short}
     parts = sections(source)
     tables = [verdicts.claims_table(source), shares.primitives_table(source)]
     tables += [making.recipes(source), making.machines(source)]
@@ -63,6 +63,7 @@ def render(source: Source, arguments: Sequence[str] = ()) -> str:
         labels=verdicts.LABELS,
         ledger=verdicts.ordered(source),
         source=source,
+        grouped=lambda chart: source.worlds(chart.views) if chart.picks == "network" else {"": list(chart.views)},
         primitives=shares.primitives(source),
         verdict_parts=VERDICT if verdicts.judges(source) else VERDICT[::-1],
         steppable=stepper,
@@ -90,12 +91,14 @@ def data(parts: Sequence[Section], tables: Sequence[Table], stepper: Sequence[Ma
 def episodes(source: Source) -> tuple[list[dict[str, Any]], list[str], list[str]]:
     """Networks of the stepper, their deflated episodes in the same order, and the names that found no room.
 
-    Plain recipes come before variants of them, which are left out first.
+    Where there is not room for all, the largest lose some of their episodes.  Plain recipes come before variants of
+    them, which are left out first.
     """
     order = sorted(source.ordered(source.exhibits), key=source.variant)
+    room = fair_room([len(source.exhibits[name]["episodes"]["data"]) for name in order], EPISODE_BYTES)
     shown, blocks, left_out, size = [], [], [], 0
     for name in order:
-        record = source.exhibits[name]["episodes"]
+        record = shortened(source.exhibits[name]["episodes"], room)
         if size + len(record["data"]) > EPISODE_BYTES:
             left_out.append(name)
             continue

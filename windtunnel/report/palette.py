@@ -28,3 +28,25 @@ SEQUENTIAL_DARK = ("#171c22", "#1d3a5c", "#23598f", "#3a82c4", "#7db6ee", "#d8eb
 CONTINUOUS = ("#2b0b57", "#6a1f86", "#b8377a", "#ee6f57", "#f9b04a")
 """For clouds, from low to high."""
 CONTINUOUS_DARK = ("#7b5bd6", "#b65cc0", "#f0708a", "#feb17d", "#fcfdbf")
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of `#rrggbb`, 0 for black and 1 for white (WCAG 2)."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two colours, 1 … 21; small text needs 4.5 (WCAG 2, AA).
+
+    >>> round(contrast("#000000", "#ffffff"), 1), round(contrast("#3b7fbf", "#ffffff"), 1)
+    (21.0, 4.2)
+    """
+    light, dark = sorted([luminance(one), luminance(other)], reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def ink_on(field: str) -> str:
+    """Black or white, whichever stands out more: at least 4.58 on any field; `inkOn` in look.js does the same."""
+    return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, field))

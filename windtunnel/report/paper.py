@@ -60,6 +60,8 @@ def draw(chart: Chart, view: str) -> Any:
                 draw_cloud(figure, axes, panel.cloud, MARKERS)
             elif panel.heat is None:
                 _draw_series(axes, panel, looks, direct=len(panels) == 1)
+            else:
+                axes.set_xlabel(panel.x)
         if not any(rows) and len({panel.y for panel in panels}) == 1:
             _share_y([axes for axes, panel in zip(places, panels, strict=True) if panel.series])
         draw_heats(figure, [(axes, panel.heat) for axes, panel in zip(places, panels, strict=True) if panel.heat])
@@ -138,7 +140,9 @@ def _draw_series(axes: Any, panel: Panel, looks: Mapping[str, Look], *, direct: 
         on_axis = bool(rows) and (series.key == "baseline" or (series.role == "points" and series.key != "measured"))
         silent = on_axis or (direct and series.role == "reference")
         look = looks[named(series)] | {"label": "_" if silent else named(series)}
-        if series.role != "points":
+        if series.role == "null" and series.low is not None:
+            axes.errorbar(x, y, elinewidth=0.6, **look, **_spread(series))
+        elif series.role != "points":
             axes.plot(x, y, **look)
         else:
             axes.errorbar(x, y, capsize=2, elinewidth=1.0, **look | ({"ls": "none"} if rows else {}), **_spread(series))
@@ -166,7 +170,11 @@ def _seen(values: Sequence[Any], log: bool) -> list[Any]:
 
 
 def _set_axes(axes: Any, panel: Panel, rows: list[str]) -> None:
-    axes.set(xlabel=panel.x, xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
+    letters = (
+        (7 if rows else 12) * axes.figure.get_size_inches()[0] / axes.get_gridspec().ncols
+    )  # names of rows need room
+    words = "\n".join(part for part in (panel.x, _wrapped(panel.note, letters)) if part)
+    axes.set(xlabel=words, xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
     for axis, log, floor in ((axes.xaxis, panel.log_x, None), (axes.yaxis, panel.log_y, FLOOR)):
         along = "x" if axis is axes.xaxis else "y"
         if log:

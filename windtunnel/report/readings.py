@@ -1,32 +1,54 @@
-"""Instruments' readings as a chart: every number as a solid dot with its interval, its nulls as hollow ones."""
+"""Instruments' readings as a chart: every number as a solid dot with its interval, its nulls as hollow ones.
+
+What an instrument could not read, and why, stands below the dots: a place that is missing is never silent.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from windtunnel.geometry.measurement import COUNTED
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.source import Source
 from windtunnel.report.words import listed, short
 from windtunnel.study.evidence import over_seeds
 from windtunnel.study.quantity import number
 
-_MOST = 24  # rows of one panel
 _SAID = ("seed", "method")  # parts of a place that other words already tell
+LEVEL = 0.05
+
+Record = Mapping[str, Any]
+HOW = (
+    "Solid dots are the mean over the surveyed seeds with a 95% interval: Student's t over seeds, or a bootstrap over "
+    "sequences where one seed was surveyed. Hollow ones are nulls, the same instrument on something that carries no "
+    "signal: the mean of its draws, and a thin bar over them (of many draws, the middle nine tenths). p is that of the "
+    "null which comes closest, one-sided where an effect has a side. Counted over B draws it is never below 1/(B + 1), "
+    "however far away the dot; of fewer than 19 draws it comes from Student's t. It is not corrected for the number of "
+    "places: of twenty that carry nothing, one has p ≤ 0.05."
+)
+"""What a reader must know of every chart made here."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A chart to be made from readings: those whose name is one of `names`; marks as those of a panel."""
+    """A chart to be made from readings.
+
+    names   of the readings, one panel each;  split  a part of their place: one panel for each of its values instead
+    absent  how the names of what could not be read begin
+    marks   as those of a panel
+    """
 
     id: str
     title: str
     say: str
     names: Sequence[str]
+    split: str = ""
+    absent: Sequence[str] = ()
     marks: Sequence[tuple[float, str]] = ()
 
 
@@ -34,8 +56,7 @@ def beside_nulls(source: Source, question: Question) -> Chart | None:
     """One view per subject, one panel per kind of reading."""
     views, told = {}, []
     for subject in source.ordered(source.readings):
-        found = {name: places(source.readings[subject], name) for name in question.names}
-        panels = [p for name, groups in found.items() if (p := dots(name, groups, question.marks)) is not None]
+        panels = _panels(source.readings[subject], question)
         if panels:
             views[subject] = panels
             first = panels[0].series[-1]
@@ -43,19 +64,41 @@ def beside_nulls(source: Source, question: Question) -> Chart | None:
     return Chart(question.id, question.title, question.say, listed(told), views, "network") if views else None
 
 
-def places(records: Sequence[Mapping[str, Any]], name: str, **where: Any) -> dict[str, list[Mapping[str, Any]]]:
+def _panels(records: Sequence[Record], question: Question) -> list[Panel]:
+    found = []
+    for name in question.names:
+        values = [r["where"].get(question.split) for r in records if r["name"] == name and r.get("value") is not None]
+        for value in dict.fromkeys(values) if question.split else [None]:
+            where = {} if value is None else {question.split: value}
+            found.append(dots(name if value is None else str(value), places(records, name, **where), question.marks))
+    *most, last = [panel for panel in found if panel is not None] or [None]
+    if last is None:
+        return []
+    why = [f"Not here: {line}." for line in _why_not(records, question)]
+    return [*most, replace(last, note=" ".join([last.note, *why]).strip())]
+
+
+def _why_not(records: Sequence[Record], question: Question) -> list[str]:
+    """Why there is no number: of readings without an answer, and of what could not be read at all; each said once."""
+    found = [r for r in records if r["name"] in question.names and r.get("value") is None and r.get("note")]
+    absent = [r for r in records if "missing" in r and r["name"].startswith(tuple(question.absent))]
+    lines = [f"{r['name']}, {r['note']}" for r in found] + [f"{r['name']}, {r['missing']}" for r in absent]
+    return list(dict.fromkeys(line.rstrip(".") for line in lines))
+
+
+def places(records: Sequence[Record], name: str, **where: Any) -> dict[str, list[Record]]:
     """Readings of one kind by place; each place has one reading per surveyed seed."""
     kept = [r for r in records if r["name"] == name and r.get("value") is not None and _agrees(r, where)]
     spots = [{k: v for k, v in r.get("where", {}).items() if k not in where} for r in kept]
     same = {k for spot in spots for k in spot if all(other.get(k) == spot[k] for other in spots)}
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    found: dict[str, list[Record]] = {}
     for record, spot in zip(kept, spots, strict=True):
         telling = {k: v for k, v in spot.items() if k not in same}  # what all places share tells none apart
         found.setdefault(spoken(telling if telling.keys() - set(_SAID) else spot), []).append(record)
     return found
 
 
-def _agrees(record: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+def _agrees(record: Record, where: Mapping[str, Any]) -> bool:
     return all(record.get("where", {}).get(key) == value for key, value in where.items())
 
 
@@ -71,29 +114,47 @@ def spoken(where: Mapping[str, Any]) -> str:
             continue
         told = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
         told = re.sub(r"^blocks\.(\d+)\.residual$", r"after layer \1", told)
-        words.append(f"{key} {told}" if key in ("layer", "layers", "head", "rank", "step", "length") else told)
+        told = f"{key} {told}" if key in ("layer", "layers", "head", "rank", "step", "length") else told
+        words.append("all layers" if told == "layer all" else told)
     return ", ".join(words) or "the whole network"
 
 
-def dots(
-    title: str, groups: Mapping[str, Sequence[Mapping[str, Any]]], marks: Sequence[tuple[float, str]] = ()
-) -> Panel | None:
+def dots(title: str, groups: Mapping[str, Sequence[Record]], marks: Sequence[tuple[float, str]] = ()) -> Panel | None:
     """A panel with one row per place; None if there is none."""
     if not groups:
         return None
-    rows = list(groups)[:_MOST]
-    nulls: dict[str, tuple[list[float], list[str]]] = {}
-    own: list[tuple[float, float, float]] = []
-    for row in rows:
-        quantity = over_seeds(list(groups[row]))
-        own.append((quantity.mean, quantity.low, quantity.high))
-        for null in dict.fromkeys(name for record in groups[row] for name in record["nulls"]):
-            drawn = [number(v) for record in groups[row] for v in record["nulls"].get(null, [])]
-            x, y = nulls.setdefault(null, ([], []))
-            x.append(float(np.mean(drawn)))
-            y.append(row)
-    series = [Series(f"null: {null}", x, y, key=null, role="null") for null, (x, y) in nulls.items()]
-    value, low, high = (list(part) for part in zip(*own))
-    series.append(Series("measured", value, rows, low, high, "measured", "points", across=True))
-    unit = next(iter(groups.values()))[0].get("unit") or ""  # shares and correlations have none: the title says it
-    return Panel(title, unit, "place", series=series, marks=marks)
+    nulls: dict[str, list[tuple[str, np.ndarray]]] = {}
+    for row, records in groups.items():
+        for null in dict.fromkeys(name for record in records for name in record["nulls"]):
+            drawn = [number(v) for record in records for v in record["nulls"].get(null, [])]
+            nulls.setdefault(null, []).append((row, np.array(drawn)))
+    series = [_null(null, found) for null, found in nulls.items()]
+    own = [over_seeds(list(records)) for records in groups.values()]
+    value, low, high = ([getattr(one, part) for one in own] for part in ("mean", "low", "high"))
+    series.append(Series("measured", value, list(groups), low, high, "measured", "points", across=True))
+    everything = [record for records in groups.values() for record in records]
+    unit = everything[0].get("unit") or ""  # shares and correlations have none: the title says it
+    return Panel(title, unit, "place", series=series, marks=marks, note=significance(everything))
+
+
+def _null(name: str, found: Sequence[tuple[str, np.ndarray]]) -> Series:
+    """The mean of a null's draws in each place, and the range that they span."""
+    mean, low, high = ([float(read(drawn)) for _, drawn in found] for read in (np.mean, np.min, np.max))
+    return Series(f"null: {name}", mean, [row for row, _ in found], low, high, name, "null", across=True)
+
+
+def significance(records: Sequence[Record]) -> str:
+    """How many readings lie beyond their closest null, and the least p that its draws allow."""
+    told = [record for record in records if record.get("p_value") is not None]
+    if not told:
+        return ""
+    beyond = sum(record["p_value"] <= LEVEL for record in told)
+    line = f"p ≤ {LEVEL} in {beyond} of {len(told)} reading{'s' * (len(told) != 1)} (places × seeds)"
+    draws = [count for record in told if (count := _draws(record)) >= COUNTED]
+    return line + (f"; counted over {max(draws)} draws, p is {1 / (max(draws) + 1):.2g} at least." if draws else ".")
+
+
+def _draws(record: Record) -> int:
+    """Draws of the null that the p-value is of; a study keeps fewer values than it drew, and their number."""
+    null = record.get("strongest_null")
+    return record.get("draws", {}).get(null, len(record["nulls"].get(null, ())))

@@ -18,25 +18,29 @@ from windtunnel.report.lacks import (
     verdicts_lacking,
 )
 from windtunnel.report.mechanism_charts import mechanism_charts
+from windtunnel.report.readings import HOW
 from windtunnel.report.source import Source
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.  say: one sentence that says what to see."""
+    """A part of the page.  say: one sentence that says what to see;  how: what its bars, nulls and p-values mean."""
 
     id: str
     title: str
     say: str
     charts: Sequence[Chart] = ()
     lacks: Sequence[Lack] = field(default_factory=list)
+    how: str = ""
 
 
 def sections(source: Source) -> list[Section]:
     """All six, whatever there is."""
 
-    def charted(name: str, title: str, say: str, charts: list[Chart], expected: dict[str, tuple[str, str]]) -> Section:
-        return Section(name, title, say, charts, charts_lacking(expected, {chart.id for chart in charts}, source))
+    def charted(
+        name: str, title: str, say: str, charts: list[Chart], expected: dict[str, tuple[str, str]], how: str = ""
+    ) -> Section:
+        return Section(name, title, say, charts, charts_lacking(expected, {chart.id for chart in charts}, source), how)
 
     return [
         Section(
@@ -66,6 +70,7 @@ def sections(source: Source) -> list[Section]:
             "What the representation looks like; believe a number only as far as it leaves its nulls behind.",
             geometry_charts(source),
             GEOMETRY,
+            HOW,
         ),
         charted(
             "mechanism",
@@ -73,6 +78,7 @@ def sections(source: Source) -> list[Section]:
             "What is lost, in bits, when a part is taken away, and what moves when it is exchanged.",
             mechanism_charts(source),
             MECHANISM,
+            HOW,
         ),
         Section(
             "made",

@@ -12,8 +12,9 @@ from windtunnel.report.source import Source
 from windtunnel.report.words import enumerated, share, short
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import number
+from windtunnel.study.scorecard import STATES, entries
 
-STATES = {"realised": "✓", "partial": "◐", "absent": "✕", "unclear": "≈", "void": "○"}
+SIGNS = dict(zip(STATES, ("✓", "◐", "✕", "≈", "○"), strict=True))
 """A sign for each state, so that none is told by colour alone."""
 LEVELS = 5
 SPOKEN = {
@@ -77,21 +78,19 @@ def primitives(source: Source) -> Primitives:
     """Plain recipes first, in the order of the architectures."""
     found: dict[str, dict[tuple[str, str], Share]] = {}
     columns: dict[tuple[str, str], Column] = {}
-    names: dict[str, str] = {}
-    for name, cell in source.cells.items():
-        own = {source.short(name): cell["primitive"]} if cell.get("primitive") else {}
-        for subject, record in (own | cell.get("rows", {})).items():
-            at = record["primitive"], cell["world"]
-            column = columns.setdefault(at, Column(*at, short(record["base_bits"]), []))
-            if own:
-                found.setdefault(subject, {})[at] = _share(record)
-                names.setdefault(subject, name)
-            else:
-                column.scale.append((subject, _share(record)))
+    cells: dict[str, str] = {}  # subject -> one of its cells
+    for row in entries(source.cells):
+        at = row.primitive, row.world
+        column = columns.setdefault(at, Column(*at, short(row.share["base_bits"]), []))
+        if row.network:
+            found.setdefault(row.subject, {})[at] = _share(row.share)
+            cells.setdefault(row.subject, row.cell)
+        else:
+            column.scale.append((row.subject, _share(row.share)))
     order = sorted(columns, key=lambda at: (PRIMITIVES.index(at[0]), len(at[1]), at[1]))
 
     def place(subject: str) -> tuple[Any, ...]:
-        name = names[subject]
+        name = cells[subject]
         return source.variant(name), KEYS.get(source.model(name), len(KEYS)), subject
 
     rows = [Row(s, place(s)[0], [found[s].get(at) for at in order]) for s in sorted(found, key=place)]
@@ -109,7 +108,7 @@ def _share(record: Mapping[str, Any]) -> Share:
         low, high = (record["share"].get(part) for part in ("low", "high"))
         ends = "" if None in (low, high) else f"[{share(low)}, {share(high)}]"
         shown = share(mean)
-    return Share(state, STATES[state], shown, ends, f"{short(record['kl_bits'], 2)} bits", record["told"], level)
+    return Share(state, SIGNS[state], shown, ends, f"{short(record['kl_bits'], 2)} bits", record["told"], level)
 
 
 def realised(source: Source) -> str:
@@ -139,10 +138,8 @@ def primitives_table(source: Source) -> Table:
     """All shares, one row each."""
     columns = ["subject", "primitive", "world", "state", "share", "low", "high", "kl_bits", "base", "base_bits"]
     rows = []
-    for name, cell in source.cells.items():
-        shares = {source.short(name): cell["primitive"]} if cell.get("primitive") else {}
-        for subject, record in (shares | cell.get("rows", {})).items():
-            ends = [record["share"][part] for part in ("mean", "low", "high")]
-            last = [record[part] for part in ("kl_bits", "base", "base_bits")]
-            rows.append([subject, record["primitive"], cell["world"], record["state"], *ends, *last])
+    for row in entries(source.cells):
+        ends = [row.share["share"][part] for part in ("mean", "low", "high")]
+        last = [row.share[part] for part in ("kl_bits", "base", "base_bits")]
+        rows.append([row.subject, row.primitive, row.world, row.state, *ends, *last])
     return Table("primitives", columns, rows)

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from windtunnel.errors import InputError
@@ -41,7 +42,7 @@ class Known:
     """What cells that are done have taught.
 
     rates        (architecture, world) -> tokens per second of training, at the size that is compared
-    instruments  (instrument, architecture, world) -> seconds on one network
+    instruments  (instrument, architecture, world) -> seconds on one network, the median
     """
 
     rates: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -58,7 +59,7 @@ class Known:
                 rates[who] = cell["tokens"] / cell["seconds"]["train"]
             for job, spent in cell["surveyed"].items():
                 took.setdefault((job.partition(",")[0], *who), []).append(spent)
-        return cls(rates, {where: sum(spent) / len(spent) for where, spent in took.items()})
+        return cls(rates, {where: median(spent) for where, spent in took.items()})
 
 
 GUESSED = Known()

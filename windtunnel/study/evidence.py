@@ -23,8 +23,21 @@ REPLICATES = ("before the first block", "exact belief")
 """Nulls whose draws are bootstrap replicates of one number; those of all others are drawn independently."""
 
 
+_NEEDS, _NOT_RUN = "needs the cell ", ", which this study has not run"
+
+
 class NotMeasured(Exception):
     """Something a test needs was not measured, and why."""
+
+
+def cell_not_run(reason: str) -> str | None:
+    """The cell for want of which a test was not made; None where the reason is another.
+
+    >>> cell_not_run("needs the cell hmm-lstm, which this study has not run"), cell_not_run("something else")
+    ('hmm-lstm', None)
+    """
+    ours = reason.startswith(_NEEDS) and reason.endswith(_NOT_RUN)
+    return reason.removeprefix(_NEEDS).removesuffix(_NOT_RUN) if ours else None
 
 
 class Evidence:
@@ -36,7 +49,7 @@ class Evidence:
     def cell(self, name: str) -> Record:
         """The record of one cell."""
         if name not in self.cells:
-            raise NotMeasured(f"needs the cell {name}, which this study has not run")
+            raise NotMeasured(f"{_NEEDS}{name}{_NOT_RUN}")
         return self.cells[name]
 
     def has(self, *names: str) -> bool:

@@ -76,7 +76,7 @@ class Inspecting:
         record["failed"].pop(name, None)
         if broken := surveying.failures(readings):
             record["failed"][name], readings = broken[0], []
-        sitting.worked = True
+        sitting.keep_time()
         if on_gpu:
             torch.cuda.empty_cache()
         return readings

@@ -11,13 +11,12 @@ import multiprocessing
 import os
 import queue
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from windtunnel.errors import InputError
 from windtunnel.study.plan import Cell, Plan
@@ -26,6 +25,7 @@ from windtunnel.study.results import StudyFolder
 if TYPE_CHECKING:
     from windtunnel.study.sitting import Sitting
 
+MOST_THREADS = 4  # the matrices of the instruments are small
 LISTEN_S = 0.2  # between two looks whether the lanes are still alive
 
 
@@ -45,7 +45,6 @@ class Lane:
     turns: Path
     taken: Any
     lines: Any
-    threads: int
     options: dict[str, Any]
 
 
@@ -76,14 +75,14 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
             turns=Path(turns),
             taken=context.Value("i", 0),
             lines=lines,
-            threads=max(1, (os.cpu_count() or 1) // lanes),
             options=options | {"scope": replace(sitting.scope, only=None)},
         )
         workers = [context.Process(target=_work, args=(lane,), daemon=True) for _ in range(lanes)]
-        for worker in workers:
-            worker.start()
+        with _environment(_threads(lanes)):
+            for worker in workers:
+                worker.start()
         try:
-            told = _listen(workers, lines, sitting.say)
+            told = _listen(workers, lines, sitting)
         finally:
             for worker in workers:
                 worker.join()
@@ -96,7 +95,7 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
     return ("late", "") not in told
 
 
-def _listen(workers: Sequence[Any], lines: Any, say: Callable[[str], None]) -> list[tuple[str, str]]:
+def _listen(workers: Sequence[Any], lines: Any, sitting: Sitting) -> list[tuple[str, str]]:
     """Pass on what the lanes say until they have all ended; returns the rest of their messages."""
     rest, ended = [], False
     while not ended:
@@ -105,7 +104,8 @@ def _listen(workers: Sequence[Any], lines: Any, say: Callable[[str], None]) -> l
             while True:
                 kind, text = lines.get(timeout=LISTEN_S)
                 if kind == "say":
-                    say(text)
+                    sitting.say(text)
+                    sitting.keep_time()
                 else:
                     rest.append((kind, text))
         except queue.Empty:
@@ -117,7 +117,6 @@ def _work(lane: Lane) -> None:
     """The life of a lane."""
     from windtunnel.study.sitting import Sitting  # here: a sitting of several lanes imports this file
 
-    torch.set_num_threads(lane.threads)
     folder, say = StudyFolder(lane.folder), partial(_say, lane.lines)
     while (index := _next(lane.taken)) < len(lane.bundles):
         scope = replace(lane.options["scope"], only=lane.bundles[index])
@@ -131,6 +130,29 @@ def _work(lane: Lane) -> None:
             return
         except KeyboardInterrupt:
             return
+
+
+def _threads(lanes: int) -> dict[str, str]:
+    """Environment of a lane: a fair share of the cores, and threads that sleep while they wait.
+
+    Each library would otherwise start a thread for every core in every lane, and instruments that compute in NumPy
+    would mostly wait for one another.
+    """
+    fair = str(max(1, min(MOST_THREADS, (os.cpu_count() or 1) // lanes)))
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
+    return dict.fromkeys(names, fair) | {"OMP_WAIT_POLICY": "PASSIVE"}
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """The environment that processes started here will see."""
+    before = dict(os.environ)
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _say(lines: Any, text: str) -> None:

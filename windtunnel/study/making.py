@@ -92,7 +92,7 @@ class Making:
         yield
         self.draft["seconds"][kind] = self.draft["seconds"].get(kind, 0.0) + time.monotonic() - tick
         self.folder.write_draft(self.cell.name, self.draft)
-        self.sitting.worked = True
+        self.sitting.keep_time()
 
     # --- the rate
     def _at_chosen_rate(self) -> Recipe:
@@ -106,11 +106,11 @@ class Making:
                 raise Waits(f"{cell.name}: waits for {cell.sweep}, whose learning rate it takes")
             self.sitting.say(f"{cell.name}: learning rate × 3^{k} at a tenth of the budget")
             place = self.folder.path / "sweeps" / f"{cell.name}-{k}"  # a kill costs no more than half a trial
-            tick = time.monotonic()
+            tick, waited = time.monotonic(), self.sitting.waited
             options = {"out": place, "max_minutes": self._minutes(), "turn": self.sitting.stepping}
             kl = sweep.try_rate(cell.recipe, k, self.device, **options)
             tried |= {} if kl is None else {k: kl}
-            self._keep_sweep(tried, time.monotonic() - tick)
+            self._keep_sweep(tried, time.monotonic() - tick - (self.sitting.waited - waited))
             if kl is None:
                 raise OutOfTime
             shutil.rmtree(place, ignore_errors=True)
@@ -122,7 +122,7 @@ class Making:
         told = {str(rate): plain(value) for rate, value in tried.items()}
         record = {"planned": self._sweep_planned(self.cell), "kl_bits": told, "seconds": round(spent, 2)}
         self.folder.write_sweep(self.cell.name, record)
-        self.sitting.worked = True
+        self.sitting.keep_time()
 
     def _tried(self) -> dict[int, float]:
         """Exponent -> KL in bits, of the sweep that decides this cell's rate."""
@@ -172,7 +172,7 @@ class Making:
                 self.folder.write_draft(name, self.draft)
                 continue
             self.draft["seconds"] |= run.seconds()  # of all sittings, diverged seeds included: they share the folder
-            self.sitting.worked = True
+            self.sitting.keep_time()
             if not run.finished:
                 self.folder.write_draft(name, self.draft)
                 raise OutOfTime

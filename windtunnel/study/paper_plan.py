@@ -48,7 +48,7 @@ sees no context; a stacked LSTM either learns or stays at a guess)."""
 LEAST_STEPS = 1000
 """With fewer, a cell would tell how fast an architecture starts, not what it reaches."""
 BATCH = 1024
-STEPS = {"recall": 1200, "urn": 1000, "bijection-replacement": 1500, "hmm-rotating": 1200, "hmm-sticky": 1200}
+STEPS = {"recall": 1200, "urn": 1000, "bijection-replacement": 3000, "hmm-rotating": 1200, "hmm-sticky": 1200}
 """Of each world but the paper's two, whose steps are those of the Transformer's committed recipe."""
 RECALL_BATCH = 256
 """Long sequences: 307,200 of them, whatever the architecture."""

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit
 
-from windtunnel.fidelity.intervals import LEVEL, Estimate, Scale, t_interval
+from windtunnel.fidelity.intervals import LEVEL, Estimate, Scale, resolved, t_interval
 from windtunnel.geometry.measurement import number, plain
 
 Side = Literal["below", "above", "straddles"]
@@ -122,15 +122,14 @@ class Quantity:
 
     def __str__(self) -> str:
         if self.over == "exact":
-            return f"{self.mean:.4g}"
+            return self.brief(4)
         who = f"{len(self.values)} seeds" if self.values else self.over
-        return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}] over {who}"
+        return f"{self.brief()} over {who}"
 
     def brief(self, digits: int = 3) -> str:
-        """For a table: `0.0033 [0.0031, 0.0036]`, or the number alone where it is exact."""
-        if self.over == "exact":
-            return f"{self.mean:.{digits}g}"
-        return f"{self.mean:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}]"
+        """For a table: `0.0033 [0.0031, 0.0036]`, or the number alone if it is exact; 0 for what is only rounding."""
+        mean, low, high = (f"{resolved(value):.{digits}g}" for value in (self.mean, self.low, self.high))
+        return mean if self.over == "exact" else f"{mean} [{low}, {high}]"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

@@ -58,8 +58,7 @@ def small(tunnel: Tunnel, model: str) -> Recipe:
         shape |= {"state": 8}
     return recipe_for(tunnel, model, "quick").with_options(
         model_options=shape,
-        optimiser="muon",
-        decay_share=0.8,
+        average=0.0,
         supervision="posterior",
         batch=64,
         steps=600,

@@ -28,6 +28,8 @@ from windtunnel.study.claim import Claim, judge
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.files import FORMAT, in_lines
 from windtunnel.study.ledger import summaries
+from windtunnel.study.records import HEAD, LEDGER, SUMMED, require_cell
+from windtunnel.study.shape import require_shape
 from windtunnel.study.verdict import Verdict
 from windtunnel.training.files import read_json, read_versioned, write_bytes, write_json
 
@@ -57,7 +59,9 @@ class StudyFolder:
         """The contents of study.json; a folder of another version is refused."""
         if not self.exists():
             raise InputError(f"{self.path}: must be a folder with a study in it (it has no study.json)")
-        return read_versioned(self.path / "study.json", FORMAT)
+        head = read_versioned(self.path / "study.json", FORMAT)
+        require_shape(self.path / "study.json", head, HEAD)
+        return head
 
     def add_environment(self, environment: Mapping[str, Any]) -> None:
         """Remember where a sitting took place, once."""
@@ -67,11 +71,10 @@ class StudyFolder:
             self._write_head(head)
 
     def add_sitting(self, sitting: Mapping[str, Any]) -> None:
-        """Remember how long a sitting was: {began, seconds, lanes, device}, once."""
+        """Remember how long a sitting has lasted so far: {began, seconds, lanes, device}."""
         head = self.head()
-        sittings = head.get("sittings", [])
-        if sitting not in sittings:
-            self._write_head(head | {"sittings": [*sittings, dict(sitting)]})
+        others = [one for one in head.get("sittings", []) if one["began"] != sitting["began"]]
+        self._write_head(head | {"sittings": [*others, dict(sitting)]})
 
     def _write_head(self, head: dict[str, Any]) -> None:
         write_json(self.path / "study.json", head)
@@ -96,6 +99,7 @@ class StudyFolder:
         record = read_json(self._cell(name))
         if not isinstance(record, dict) or record.get("name") != name:
             raise InputError(f"{self._cell(name)}: must be the record of the cell {name}")
+        require_cell(self._cell(name), record)
         return record
 
     def cells(self) -> dict[str, dict[str, Any]]:
@@ -143,8 +147,10 @@ class StudyFolder:
         self.begin(head["preset"])
         for environment in head["environments"]:
             self.add_environment(environment)
+        ours = {one["began"]: one["seconds"] for one in self.head().get("sittings", [])}
         for sitting in head.get("sittings", []):
-            self.add_sitting(sitting)
+            if sitting["seconds"] > ours.get(sitting["began"], 0.0):
+                self.add_sitting(sitting)
         taken = []
         for name, theirs in other.cells().items():
             ours = self.cell(name) if self.finished(name) else None
@@ -198,13 +204,15 @@ class StudyFolder:
         return told + f"{spent['gpu']:.0f} GPU seconds in all"
 
     def ledger(self) -> list[dict[str, Any]]:
-        """The entries of claims.json."""
-        self.head()
-        return read_versioned(self.path / "claims.json", FORMAT)["claims"]
+        """The entries of claims.json; what was summed up with them must be there as well."""
+        require_shape(self.path / "study.json", self.head(), SUMMED)
+        content = read_versioned(self.path / "claims.json", FORMAT)
+        require_shape(self.path / "claims.json", content, LEDGER)
+        return content["claims"]
 
 
 def committed() -> StudyFolder | None:
     """The full-size study that comes with the sources: `results/paper` here, or beside the package; None elsewhere."""
-    places = (Path.cwd(), Path(windtunnel.__file__).resolve().parent.parent)
+    places = (Path(), Path(windtunnel.__file__).resolve().parent.parent)
     found = [StudyFolder(place / "results" / "paper") for place in places]
     return next((study for study in found if study.exists() and (study.path / "claims.json").exists()), None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.study.primitives import PRIMITIVES
+
+STATES = ("realised", "partial", "absent", "unclear", "void")
+"""What can come of a primitive, see `windtunnel.study.primitives`."""
 
 
 @dataclass(frozen=True)
@@ -19,17 +22,23 @@ class Row:
     state: str
     told: str
     network: bool
+    cell: str
+    """Whose record it stands in."""
     share: Mapping[str, Any]
     """The whole record, see `windtunnel.study.primitives.Share.to_dict`."""
 
 
+def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    """All rows as they stand in the cells: a network's own share, or those of the predictors that show the scale."""
+    for name, cell in cells.items():
+        own = {name.removeprefix(f"{cell['world']}-"): cell["primitive"]} if cell.get("primitive") else {}
+        for subject, share in (own | (cell.get("rows") or {})).items():
+            what = share["primitive"], cell["world"], share["state"], share["told"]
+            yield Row(subject, *what, subject in own, name, share)
+
+
 def scorecard(cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """All rows: by primitive and world, networks first, then the predictors that show the scale."""
-    rows = []
-    for name, cell in cells.items():
-        if share := cell.get("primitive"):
-            variant = name.removeprefix(f"{cell['world']}-")
-            rows.append(Row(variant, share["primitive"], cell["world"], share["state"], share["told"], True, share))
-        for row, share in cell.get("rows", {}).items():
-            rows.append(Row(row, share["primitive"], cell["world"], share["state"], share["told"], False, share))
-    return sorted(rows, key=lambda row: (PRIMITIVES.index(row.primitive), row.world, not row.network, row.subject))
+    return sorted(
+        entries(cells), key=lambda row: (PRIMITIVES.index(row.primitive), row.world, not row.network, row.subject)
+    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,6 +70,8 @@ class Sitting:
         self.plan, self.folder, self.device, self.say, self.watch = plan, folder, device, say, watch
         self.max_minutes, self.scope, self.turns = max_minutes, scope or Scope(), turns
         self.started = time.monotonic() if started is None else started
+        self.began, self.side_by_side = datetime.now(UTC).isoformat(timespec="seconds"), 1
+        self.waited = 0.0  # seconds, for turns to train
         self.worked = False  # has anything been kept in this sitting?
         self.known = GUESSED  # what cells that are done have taught about the time of others
 
@@ -93,7 +95,7 @@ class Sitting:
 
     def run(self, side_by_side: int = 1) -> StudyFolder:
         """Every cell that is not done, so many at a time."""
-        began = datetime.now(UTC).isoformat(timespec="seconds")
+        self.side_by_side = side_by_side
         cells = self.scope.cells(self.plan)
         self.known = Known.of(self.folder.cells().values())
         self._tell_estimate(cells)
@@ -102,8 +104,7 @@ class Sitting:
             if not in_time:
                 self.say(f"stopped after {self.max_minutes:g} minutes; the same command goes on from here")
         finally:
-            told = {"began": began, "seconds": round(60 * self._gone, 1), "lanes": side_by_side, "device": self.device}
-            self.folder.add_sitting(told)
+            self.keep_time()
             self.folder.sum_up(CLAIMS)
         return self.folder
 
@@ -119,13 +120,24 @@ class Sitting:
             return False
         return True
 
+    def keep_time(self) -> None:
+        """Something was kept: note how long the sitting has lasted, so that a kill loses little of that, too."""
+        self.worked = True
+        if self.turns is None:  # a lane leaves it to its parent
+            told = {"began": self.began, "seconds": round(60 * self._gone, 1), "device": self.device}
+            self.folder.add_sitting(told | {"lanes": self.side_by_side})
+
     def alone(self, name: str) -> AbstractContextManager[None]:
         """A context that only one lane at a time is in."""
         return nullcontext() if self.turns is None else turn(self.turns / name)
 
-    def stepping(self) -> AbstractContextManager[None]:
-        """A turn to train."""
-        return self.alone("train")
+    @contextmanager
+    def stepping(self) -> Iterator[None]:
+        """A turn to train; `waited` counts the seconds until it came."""
+        tick = time.monotonic()
+        with self.alone("train"):
+            self.waited += time.monotonic() - tick
+            yield
 
     def _cell(self, making: Making) -> None:
         name = making.cell.name
@@ -176,7 +188,7 @@ class Sitting:
         record = measure.references(world, self.plan, self.device)
         seconds = self.seconds({}, {"score": time.monotonic() - tick})
         self.folder.write_cell(name, {"world": world.name, "planned": planned, "seconds": seconds, **record})
-        self.worked = True
+        self.keep_time()
 
     def seconds(self, spent: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
         """Seconds by kind with some more, their sum, and how many of them a GPU was held."""

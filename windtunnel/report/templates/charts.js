@@ -19,12 +19,11 @@ function seriesTraces(panel, room, style) {
       traces.push({ ...common, mode: x.length < 40 ? "lines+markers" : "lines", marker: { ...marker, size: 6 } });
     } else if (series.role === "reference" || series.role === "exact") {
       traces.push({ ...common, mode: x.length > 1 ? "lines" : "markers", marker: { color: look.colour, symbol: "line-ew-open", size: 16 } });
-    } else if (series.role === "null") traces.push({ ...common, mode: "markers", marker });
-    else {
-      const [middle, axis] = series.across ? [series.x, "error_x"] : [series.y, "error_y"];
-      const spread = series.low && { type: "data", symmetric: false, color: look.colour, thickness: 1.8,
+    } else {
+      const hollow = series.role === "null", [middle, axis] = series.across ? [series.x, "error_x"] : [series.y, "error_y"];
+      const spread = series.low && { type: "data", symmetric: false, color: look.colour, thickness: hollow ? 0.9 : 1.8, width: hollow ? 0 : 4,
         array: series.high.map((v, i) => (v === null ? 0 : v - middle[i])), arrayminus: series.low.map((v, i) => (v === null ? 0 : middle[i] - v)) };
-      traces.push({ ...common, mode: rows || x.length < 2 ? "markers" : "lines+markers", marker: { ...marker, size: 9 }, ...(spread ? { [axis]: spread } : {}) });
+      traces.push({ ...common, mode: hollow || rows || x.length < 2 ? "markers" : "lines+markers", marker: hollow ? marker : { ...marker, size: 9 }, ...(spread ? { [axis]: spread } : {}) });
     }
   }
   return traces;
@@ -44,13 +43,14 @@ function heatTraces(heat, [low, high]) {
 }
 
 // Values written into the fields, where there is room, in whichever of two inks stands out more.
-function writeValues(heat, [low, high], layout, narrow) {
-  if (heat.columns.length * heat.rows.length > 90 || heat.columns.length > (narrow ? 6 : 10)) return;
-  heat.values.forEach((row, i) => row.forEach((v, j) => {
-    if (v === null) return;
-    const text = Math.abs(v) < 0.004 * (high - low) ? "≈0" : told(v, 2);
-    layout.annotations.push({ x: j, y: i, text, showarrow: false, font: { size: 12, color: inkOn((v - low) / (high - low || 1)) } });
-  }));
+function writeValues(heat, [low, high], layout, width) {
+  if (heat.rows.length > 15) return;
+  const names = Math.max(...heat.rows.map((name) => Math.min(12, name.length))), letters = (width - 50 - 7 * names) / heat.columns.length / 7.4;
+  const places = Math.max(0, 2 - Math.floor(Math.log10(high || 1)));
+  const texts = (digits) => heat.values.map((row) => row.map((v) => (v === null ? "" : Math.abs(v) < 0.004 * (high - low) ? "≈0" : v.toFixed(Math.max(0, digits)).replace("-", "−"))));
+  const fitting = [places, places - 1].map(texts).find((found) => Math.max(...found.flat().map((text) => text.length)) <= letters);
+  (fitting || []).forEach((row, i) => row.forEach((text, j) => layout.annotations.push({ x: j, y: i, text, showarrow: false,
+    font: { size: 12, color: inkOn((heat.values[i][j] - low) / (high - low || 1)) } })));
 }
 
 function cloudTraces(cloud, choice) {
@@ -86,7 +86,7 @@ function layoutOf(panel, room, width, shared) {
     const xs = rows && panel.log_x ? panel.series.flatMap((s) => s.x) : numbersOf(panel, "x"); // an interval may span the world: the axis follows the values
     layout.xaxis.range = span([...xs, ...(panel.marks || []).map(([at]) => at)], panel.log_x);
     if (!rows) layout.yaxis.range = span(shared, panel.log_y, FLOOR);
-    if (panel.log_x) Object.assign(layout.xaxis, { type: "log" }, logTicks(layout.xaxis.range, narrow ? 4 : 8));
+    if (panel.log_x) Object.assign(layout.xaxis, { type: "log" }, logTicks(layout.xaxis.range, narrow ? (rows ? 3 : 4) : 8));
     if (panel.log_y) Object.assign(layout.yaxis, { type: "log" }, logTicks(layout.yaxis.range, 7));
     const steps = panel.series.flatMap((s) => s.x);
     if (!panel.log_x && steps.every(Number.isInteger) && Math.max(...steps) - Math.min(...steps) <= 12) layout.xaxis.dtick = 1;
@@ -100,7 +100,8 @@ function layoutOf(panel, room, width, shared) {
     const many = panel.heat.rows.length > 12;
     Object.assign(layout, { height: many ? Math.min(440, 0.95 * width) : Math.max(130, 60 + 34 * panel.heat.rows.length), margin: { l: 30, r: 8, t: 8, b: 30 } });
     layout.yaxis.autorange = "reversed";
-    for (const a of [layout.xaxis, layout.yaxis]) Object.assign(a, { type: "category", showgrid: false, ticks: "", title: { text: "" }, nticks: many ? 8 : undefined });
+    for (const a of [layout.xaxis, layout.yaxis]) Object.assign(a, { type: "category", showgrid: false, ticks: "", nticks: many ? 8 : undefined });
+    if (panel.x) layout.height += 20;
   } else if (rows) {
     const names = [...new Set(panel.series.flatMap((s) => s.y))];
     Object.assign(layout.yaxis, { type: "category", title: { text: "" }, autorange: "reversed" });
@@ -159,7 +160,8 @@ function option(figure, name, node, before, after) {
 
 function columnsFor(panels) {
   if (panels.length === 1) return 1;
-  if (panels.some(inRows)) return "rows";
+  const rows = panels.flatMap((p) => (p.series || []).flatMap((s) => s.y)).filter((y) => typeof y === "string");
+  if (rows.length) return panels.length === 3 && rows.every((name) => name.length < 22) ? 3 : "rows";
   return panels.length === 2 || panels.length === 4 ? (panels[0].cloud && panels.length === 4 ? 4 : 2) : 3;
 }
 
@@ -178,7 +180,8 @@ function drawChart(figure) {
   const place = figure.querySelector(".panels"), style = looks(panels), hidden = hiddenIn(figure);
   for (const old of place.querySelectorAll(".js-plotly-plot")) Plotly.purge(old);
   place.dataset.columns = columnsFor(panels);
-  const boxes = panels.map((panel) => make("div", { class: "panel" }, ...(panel.title ? [make("h4", {}, panel.title)] : []), make("div", {})));
+  const boxes = panels.map((panel) => make("div", { class: "panel" }, ...(panel.title ? [make("h4", {}, panel.title)] : []),
+    make("div", { class: "plot" }), ...(panel.note ? [make("p", { class: "quiet" }, panel.note)] : [])));
   place.replaceChildren(...boxes);
   const wide = boxes[0].clientWidth >= WIDE;
   const direct = new Set(wide && !panels.some(inRows) ? panels.flatMap((p) => (p.series || []).filter((s) => s.role === "reference").map((s) => s.name)) : []);
@@ -186,11 +189,11 @@ function drawChart(figure) {
   const shown = panels.map((panel) => without(panel, (s) => hidden.has(nameOf(s))));
   const alike = (panel) => shown.filter((other) => other.y === panel.y).flatMap((other) => numbersOf(other, "y")); // they share their axis
   const drawn = shown.map((panel, index) => {
-    const plot = boxes[index].lastChild, width = plot.clientWidth;
+    const plot = boxes[index].querySelector(".plot"), width = plot.clientWidth;
     const room = width < 420 ? 17 : width < 700 ? 30 : 52; // letters of a row's name on one line
     const layout = layoutOf(panel, room, width, alike(panel));
     if (direct.size) nameReferences(panel, layout);
-    if (panel.heat) writeValues(panel.heat, heatRange(heats), layout, width < 420);
+    if (panel.heat) writeValues(panel.heat, heatRange(heats), layout, width);
     const traces = panel.heat ? heatTraces(panel.heat, heatRange(heats)) : panel.cloud ? cloudTraces(panel.cloud, choice) : seriesTraces(panel, room, style);
     return Plotly.newPlot(plot, traces, layout, { displayModeBar: false, responsive: true });
   });

@@ -65,11 +65,13 @@ function logTicks([low, high], room) {
   return { tickmode: "array", tickvals: at.map((p) => 10 ** p), ticktext: at.map(text) };
 }
 
-// The ink that stands out more from a field of that share (0 … 1) of the scale --s0 … --s5.
+// Black or white, whichever stands out more from a field of that share (0 … 1) of the scale --s0 … --s5: at least 4.58 on
+// any colour, in either theme.  The same as `ink_on` in palette.py.
 function inkOn(share) {
   const at = 5 * Math.min(1, Math.max(0, share)), low = Math.min(4, Math.floor(at));
   const parts = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16) / 255);
   const [below, above] = [parts(colour(`--s${low}`)), parts(colour(`--s${low + 1}`))];
   const linear = below.map((v, i) => v + (above[i] - v) * (at - low)).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] > 0.179 ? "#10141a" : "#ffffff";
+  const light = 0.05 + 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  return light / 0.05 > 1.05 / light ? "#000000" : "#ffffff";
 }

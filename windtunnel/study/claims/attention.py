@@ -105,7 +105,7 @@ CLAIMS = [
         "KL about 0.05 bits",
         "nothing, at any scale: attention over positions is no distribution over hypotheses without a map between the "
         "two, and none is published",
-        (BIJECTION,),
+        (),
         attention_posterior,
     ),
     Claim(

@@ -103,7 +103,7 @@ def _reach(cell: str, line: float, name: str, published: str, label: str = "reac
         PAPER,
         f"{published} bits",
         f"entropy error per sequence, all seeds; the line is {line:g} bits",
-        (cell,),
+        (cell, f"{world}-references"),
         reaches(cell, line, conditions),
     )
 

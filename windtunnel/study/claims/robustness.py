@@ -15,7 +15,7 @@ from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import Verdict, held, jointly, qualified
 from windtunnel.tunnels import from_dict
 
-STATED = 2_680_000
+STATED, STATED_SHAPE = 2_680_000, "hmm-transformer-9x256"
 BITS_PER_PARAMETER = 2  # what a network of this kind was found to store at most
 SPARE_BITS = 10.0
 SMALL = 0.25
@@ -23,14 +23,9 @@ SMALL = 0.25
 
 def matched(evidence: Evidence) -> Verdict:
     """Parameters of the stated HMM shape, 9 layers of 256, against the stated number."""
-    found = evidence.cell("hmm-transformer-9x256")["parameters"]
-    ours = {
-        name: cell["parameters"] for name, cell in evidence.cells.items() if name.startswith("hmm-") and "model" in cell
-    }
-    told = "here: " + ", ".join(f"{name} {count / 1e6:.2f}M" for name, count in sorted(ours.items()))
+    found = evidence.cell(STATED_SHAPE)["parameters"]
     off = Quantity.exact(abs(found / STATED - 1))
-    verdict = held(off, "below", 0.01, f"9 layers of 256 have {found:,} parameters; relative distance from {STATED:,}")
-    return verdict.because(told)
+    return held(off, "below", 0.01, f"9 layers of 256 have {found:,} parameters; relative distance from {STATED:,}")
 
 
 def not_memorised(evidence: Evidence) -> Verdict:
@@ -103,7 +98,7 @@ CLAIMS = [
         PAPER,
         "2.68M for 9 layers of width 256",
         "an exact count of that shape's parameters; the line is 1%",
-        ("hmm-transformer-9x256",),
+        (STATED_SHAPE,),
         matched,
     ),
     Claim(

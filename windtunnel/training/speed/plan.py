@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from windtunnel.errors import InputError, require, require_choice
 from windtunnel.training.speed.cases import cases
@@ -74,8 +75,10 @@ def chosen(words: Sequence[str], device: str) -> tuple[tuple[str, ...], tuple[st
     known = cases(device)
     for word in words:
         if word not in SECTIONS and word not in known:
+            near = ", ".join(get_close_matches(word, known, n=2, cutoff=0.0))
             raise InputError(
-                f"--only = {word!r}: must be sections ({', '.join(SECTIONS)}) or cases ({', '.join(known)})"
+                f"--only = {word!r}: must be sections ({', '.join(SECTIONS)}) or cases, "
+                f"TUNNEL/MODEL as in hmm/lstm ({len(known)} here; the nearest: {near})"
             )
     sections = tuple(section for section in SECTIONS if section in words)
     named = tuple(case for case in known if case in words)
