@@ -15,6 +15,7 @@ from tables import interval, load
 
 from windtunnel.study.files import markdown
 from windtunnel.study.paper_plan import ARCHITECTURES
+from windtunnel.study.presets import plan_for
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.results import StudyFolder
@@ -82,7 +83,8 @@ def verdicts(study: StudyFolder) -> str:
     lines = [
         f"Of {len(ledger)} published statements: {told}. All of them with numbers, intervals and reasons:"
         " `windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
-        f" [docs/geometry.md](docs/geometry.md). The study held {devices} for {head['seconds']['held']:,.0f} seconds.",
+        f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
+        f" It held {devices} for {head['seconds']['held']:,.0f} seconds.",
         "",
         "<details><summary>The verdicts</summary>",
         "",
@@ -94,6 +96,17 @@ def verdicts(study: StudyFolder) -> str:
         "</details>",
     ]
     return "\n".join(lines)
+
+
+def _how_far(study: StudyFolder) -> str:
+    """How much of the plan is finished."""
+    head = study.head()
+    done, planned = len(head["finished"]), len(plan_for(head["preset"]).cells)
+    return (
+        f"The study has finished all of its {done} cells."
+        if done == planned
+        else (f"So far the study has finished {done} of its {planned} cells, and most statements wait for the others.")
+    )
 
 
 def _value(record: Mapping[str, Any] | None) -> str:

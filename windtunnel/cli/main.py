@@ -37,6 +37,7 @@ COMMANDS = {
 """Command -> one line.  The module of the same name in this folder has `run(words)`."""
 
 NARROWEST = 40
+MOST_THREADS = 4
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.environ["COLUMNS"] = str(max(width, NARROWEST))
     # Threads that spin while they wait bring two processes on few cores almost to a stop; read when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # NumPy starts a thread for every core; for the small matrices of the instruments more than a few only hinder.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(min(MOST_THREADS, os.cpu_count() or 1)))
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no bars prints ? rather than failing
     try:
