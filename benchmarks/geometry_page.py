@@ -87,7 +87,8 @@ def page(study: StudyFolder) -> str:
         " something that carries no signal); it *holds only …* when a control fails, in the words of that control;"
         " it *does not hold* when the interval lies on the other side; it is *undecided* when an interval"
         " straddles, or when the test does not survive Holm's correction over all claims; *not identifiable* when"
-        " the data cannot tell, and *not judged* where a network has not learned its task or has no such tensor."
+        " the data cannot tell, and *not judged* where a network has not been trained yet, has not learned its task"
+        " or has no such tensor."
         " The first row of each table is the statement itself; the rows after it put the same question to networks"
         " the paper does not speak of, without correction.",
         "",

@@ -20,7 +20,7 @@ from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
-from windtunnel.study.verdict import DECIDED, ONLY_AS, OUTCOMES
+from windtunnel.study.verdict import ONLY_AS, OUTCOMES, UNTESTED
 
 FIGURE = "docs/primitives.svg"
 MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -74,10 +74,10 @@ def reach(folder: Path) -> str:
 
 
 def verdicts(study: StudyFolder) -> str:
-    """How many of each kind, and those that were decided, one row each."""
+    """How many of each kind, and those that were tested, one row each."""
     ledger, head = study.ledger(), study.head()
     counts = {outcome: sum(entry["outcome"] == outcome for entry in ledger) for outcome in OUTCOMES}
-    words = dict(zip(OUTCOMES, OUTCOMES, strict=True)) | {ONLY_AS: "reproduced only in part"}
+    words = dict(zip(OUTCOMES, OUTCOMES, strict=True)) | {ONLY_AS: "reproduced only in part", UNTESTED: "not tested"}
     told = ", ".join(f"{count} {words[outcome]}" for outcome, count in counts.items() if count)
     devices = ", ".join(sorted({environment["device"] for environment in head["environments"]}))
     lines = [
@@ -89,8 +89,8 @@ def verdicts(study: StudyFolder) -> str:
         "<details><summary>The verdicts</summary>",
         "",
         *markdown(
-            ["statement", "published", "measured", "verdict"],
-            [[e["claim"], e["published"], _value(e["value"]), e["verdict"]] for e in ledger if e["outcome"] in DECIDED],
+            ["statement", "published", "what decided", "verdict"],
+            [[e["claim"], e["published"], _decisive(e), e["verdict"]] for e in ledger if e["outcome"] != UNTESTED],
         ),
         "",
         "</details>",
@@ -109,8 +109,12 @@ def _how_far(study: StudyFolder) -> str:
     )
 
 
-def _value(record: Mapping[str, Any] | None) -> str:
-    return "" if record is None else Quantity.of_record(record).brief()
+def _decisive(entry: Mapping[str, Any]) -> str:
+    """The reason that the verdict's number stands in: what was measured, the number, and the line."""
+    if entry["value"] is None:
+        return entry["reasons"][0]
+    number = Quantity.of_record(entry["value"]).brief()
+    return next((reason for reason in entry["reasons"] if number in reason), number)
 
 
 def primitives(study: StudyFolder) -> str:
@@ -146,4 +150,4 @@ def _share(row: Row | None) -> str:
         return ""
     if row.share["bimodal"]:
         return f"{row.state}, {row.share['successes']} of {len(row.share['per_seed'])} seeds"
-    return f"{row.state} {_value(row.share['share'])}"
+    return f"{row.state} {Quantity.of_record(row.share['share']).brief(digits=4)}"

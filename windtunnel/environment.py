@@ -11,6 +11,7 @@ from pathlib import Path
 from windtunnel.errors import InputError
 
 _PACKAGES = ("windtunnel", "torch", "numpy", "scipy", "safetensors", "triton")
+_MOST_THREADS = 4
 
 
 def environment(device: str = "cpu") -> dict[str, object]:
@@ -27,6 +28,20 @@ def environment(device: str = "cpu") -> dict[str, object]:
     }
     record["versions"] = {name: version for name in _PACKAGES if (version := _version(name))}
     return record
+
+
+def thread_limits(processes: int = 1) -> dict[str, str]:
+    """Environment for so many processes at once on this machine; what the user has set stays as it is.
+
+    NumPy starts a thread for every core in every process; for the small matrices of the instruments more than a few
+    only hinder one another.  Threads that spin while they wait bring two processes on few cores almost to a stop.
+    Libraries read these when they are imported.
+    """
+    fair = str(max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // processes)))
+    limits = {"OPENBLAS_NUM_THREADS": fair, "OMP_WAIT_POLICY": "PASSIVE"}
+    if processes > 1:
+        limits |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"), fair)
+    return {name: value for name, value in limits.items() if name not in os.environ}
 
 
 def default_device() -> str:

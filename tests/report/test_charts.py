@@ -113,11 +113,21 @@ def test_without_exhibits_kl_per_step_comes_from_the_cells(source):
     assert len(set(uniform.y)) == 1 and len(uniform.y) == 6
 
 
+def test_each_tunnel_says_what_its_grey_lines_are(source):
+    """One has an exhibit, with predictors at each step; of the others only a mean is known."""
+    some = replace(source, exhibits={"urn-transformer": source.exhibits["urn-transformer"]})
+    notes = {world: panel.note for world, (panel,) in per_position(some).views.items()}
+    mean = "Simple predictors: their mean over the steps."
+    assert notes == {
+        "hmm": mean, "bijection-replacement": mean, "urn": "Simple predictors: at each step."
+    }  # fmt: skip
+
+
 def test_ablation_map_has_every_layer_part_and_method(source):
     panels = ablation_map(source).views["hmm-transformer"]
     own = ["zero ablation", "mean ablation", "resample ablation"]
-    assert [panel.title for panel in panels] == [*own, *(f"null of {title}" for title in own)]
-    heat, null = panels[0].heat, panels[3].heat
+    assert [panel.title for panel in panels] == [*own, *(f"{title}, beyond the null" for title in own)]
+    heat, beyond = panels[0].heat, panels[3].heat
     assert heat.columns == ["0", "1"] and set(heat.rows) == {"mixer", "feed-forward", "whole layer"}
     reading = next(
         r for r in source.readings["hmm-transformer"]
@@ -126,7 +136,7 @@ def test_ablation_map_has_every_layer_part_and_method(source):
     )  # fmt: skip
     assert heat.values[heat.rows.index("mixer")][1] == reading["value"]
     drawn = reading["nulls"]["random direction, equal size"]
-    assert null.values[null.rows.index("mixer")][1] == pytest.approx(np.mean(drawn))
+    assert beyond.values[beyond.rows.index("mixer")][1] == pytest.approx(reading["value"] - np.mean(drawn))
 
 
 def test_places_leave_out_what_all_share():

@@ -10,6 +10,7 @@ from tests.report.watched import Watched
 from windtunnel.report.palette import SEQUENTIAL, SEQUENTIAL_DARK, contrast, ink_on
 
 ENOUGH = 4.5
+CHARTS = ("key-matrices", "ablation", "heads")  # those with matrices
 
 FIELDS = """() => {
     const seen = [...document.querySelectorAll(
@@ -42,16 +43,25 @@ def test_text_stands_out_from_every_field(browser, scale, scheme, record_propert
         found = {what: contrast(_hex(ink), _hex(field)) for what, ink, field in seen.page.evaluate(FIELDS)}
         kinds = {what.split(" ")[0] for what in found}
         assert {"level4", "level5", "badge", "token"} <= kinds
-        for chart in ("key-matrices", "ablation", "heads"):
-            seen.draw(chart)
-            pick = seen.page.locator(f"[data-pick='{chart}']")
-            for view in pick.locator("option").all_inner_texts():
-                if pick.input_value() != view:
-                    seen.redrawn(chart, lambda pick=pick, view=view: pick.select_option(view))
-                found |= {f"{chart}, {view}, {place}": c for place, c in _matrices(seen.page.evaluate(HEATS, chart))}
+        found |= dict(_matrices_of_all_networks(seen))
         worst = min(found, key=lambda what: found[what])
         record_property("told", f"contrast in {len(found)} fields, {scheme}: at least {found[worst]:.2f} ({worst})")
         assert len(found) > 500 and found[worst] >= ENOUGH
+
+
+def _matrices_of_all_networks(seen):
+    """A network chosen in one chart is shown by all of them: each is chosen once."""
+    figures = {chart: seen.draw(chart) for chart in CHARTS}
+    views = {chart: figure.locator("option").all_inner_texts() for chart, figure in figures.items()}
+    for view in dict.fromkeys(view for found in views.values() for view in found):
+        having = [chart for chart in CHARTS if view in views[chart]]
+        pick = figures[having[0]].locator("[data-pick]")
+        if pick.input_value() != view:
+            seen.redrawn(having, lambda pick=pick, view=view: pick.select_option(view))
+        for chart in having:
+            assert figures[chart].locator("[data-pick]").input_value() == view
+            for place, found in _matrices(seen.page.evaluate(HEATS, chart)):
+                yield f"{chart}, {view}, {place}", found
 
 
 def _matrices(plots):

@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -105,6 +106,17 @@ def test_networks_that_a_study_has_not_come_to_are_named(tmp_path):
     assert f"{count} of {count} networks of this study (small-urn-transformer" in text
     assert f"windtunnel reproduce --preset quick --out {tmp_path / 'begun'}" in text
     assert "windtunnel reproduce --preset paper</pre>" in text  # the full-size one goes into a folder of its own
+
+
+def test_a_gpu_is_said_to_be_shared_only_where_it_was(source):
+    def told(*sittings: dict) -> str:
+        seconds = {"total": 90.0, "gpu": 80.0, "held": 40.0}
+        text = without_plotly(render(replace(source, head=source.head | {"seconds": seconds, "sittings": sittings})))
+        return re.search(r"recipes, (.*?)\. The study", text).group(1)
+
+    one = {"began": "", "seconds": 40.0, "device": "cuda"}
+    assert told(one, one | {"lanes": 1}, one | {"lanes": 3, "device": "cpu"}).endswith("GPU; a GPU was held for 40")
+    assert told(one | {"lanes": 4}, one).endswith("GPU; with up to 4 cells on it at a time, a GPU was held for 40")
 
 
 def test_half_a_study(scratch):

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
+from windtunnel.geometry.measurement import COUNTED
+from windtunnel.mechanism.estimate import measured
+from windtunnel.mechanism.heads import ROTATED
+from windtunnel.mechanism.losses import TURNED
 from windtunnel.report.head_charts import head_distribution, head_map
-from windtunnel.report.mechanism_charts import LATE, ROLES
-from windtunnel.report.readings import HOW, beside_nulls, significance, spoken
+from windtunnel.report.mechanism_charts import LATE, ROLES, ablation_map
+from windtunnel.report.readings import HOW, MOVED, beside_nulls, significance, spoken
+from windtunnel.report.sections import sections
 from windtunnel.report.source import Source
+from windtunnel.study.surveying import told
 
 
 def reading(name: str, value: float | None, seed: int = 0, p: float | None = 0.05, **where: Any) -> dict[str, Any]:
     drawn = {"untrained": [0.0, 0.2], "random": [0.1, 0.1, 0.4]}
-    told = {"name": name, "where": {"seed": seed, **where}, "value": value, "low": value, "high": value, "nulls": drawn}
-    told |= {"draws": {"untrained": 5, "random": 19}, "strongest_null": "random", "p_value": p, "note": ""}
-    return told | {"over": "sequences", "unit": "bits"}
+    kept = {"name": name, "where": {"seed": seed, **where}, "value": value, "low": value, "high": value, "nulls": drawn}
+    kept |= {"draws": {"untrained": 5, "random": 19}, "strongest_null": "random", "p_value": p, "note": ""}
+    return kept | {"over": "sequences", "unit": "bits", "side": "above"}
 
 
 def of(*records: dict[str, Any]) -> Source:
@@ -61,9 +68,14 @@ def test_the_least_p_that_counting_allows_is_told():
     assert significance(records) == (
         "p ≤ 0.05 in 1 of 2 readings (places × seeds); counted over 19 draws, p is 0.05 at least."
     )
+    both = [record | {"side": "both"} for record in records]
+    assert significance(both).endswith("counted over 19 draws, p is 0.1 at least.")
+    many = reading("n", 1.0) | {"side": "both", "draws": {"random": 59}}
+    assert significance([*records, many]).endswith("counted over 59 draws, p is 0.033 at least.")
     by_t = reading("n", 1.0) | {"strongest_null": "untrained"}
     assert significance([by_t]) == "p ≤ 0.05 in 1 of 1 reading (places × seeds)."
-    assert significance([reading("n", 1.0, p=None)]) == "" and "1/(B + 1)" in HOW
+    assert significance([reading("n", 1.0, p=None)]) == ""
+    assert "1/(B + 1), twice that where" in HOW and f"fewer than {COUNTED} draws" in HOW
 
 
 def test_roles_have_a_panel_each_and_no_row_is_cut():
@@ -82,6 +94,7 @@ def test_one_strong_head_stays_one_whatever_its_number():
     """Each seed has its strong head under another number: ranks are averaged, never numbers."""
     records = [
         reading("bits lost to head ablation", 1.0 if head == seed else 0.0, seed, layer=0, head=head, method="zero")
+        | {"nulls": {ROTATED: [0.0, 0.0]}}
         for seed in range(3)
         for head in range(3)
     ]
@@ -92,3 +105,55 @@ def test_one_strong_head_stays_one_whatever_its_number():
     line = spread.views["hmm-transformer"][0].series[0]
     assert line.y == [1.0, 0.0, 0.0] and (line.low, line.high) == (line.y, line.y)
     assert "the largest head has 100%" in spread.summary
+
+
+def moved(name: str, null: str, own: np.ndarray, drawn: np.ndarray, few: int, **where: Any) -> dict[str, Any]:
+    """A reading as a study keeps it, whose nulls were drawn on the first few sequences."""
+    (kept,) = told([measured(name, [own], nulls={null: drawn}, few=few, where=where, unit="bits")], 0)
+    return kept
+
+
+def easy_first(head: int, few: int = 4) -> np.ndarray:
+    """Bits lost per sequence: as many as the head's number on the first few, far more or fewer on the others."""
+    return np.where(np.arange(20) < few, float(head), 10.0 * (-1) ** head)
+
+
+def test_the_null_of_the_heads_does_not_depend_on_how_far_each_was_moved():
+    rotated = np.random.default_rng(0).normal(0.5, 0.1, 200)
+    where = {"layer": 0, "method": "zero"}
+    records = [
+        moved("bits lost to head ablation", ROTATED, easy_first(h), rotated, 4, head=h, **where) for h in range(6)
+    ]
+    assert np.ptp([np.mean(record["nulls"][ROTATED]) for record in records]) > 10  # what must not be pooled
+    chart = head_distribution(of(*records))
+    assert chart is not None
+    ((panel,),) = chart.views.values()
+    heads, chance = panel.series
+    assert heads.y == pytest.approx([h - rotated.mean() for h in range(5, -1, -1)], abs=1e-3)
+    assert chance.role == "reference" and "beyond" in panel.y
+    ranks = np.quantile(rotated - rotated.mean(), 1 - (np.arange(6) + 0.5) / 6)
+    assert chance.y == pytest.approx(ranks.tolist(), abs=0.02)
+    for record in records:
+        del record["nulls"][ROTATED]
+    assert head_distribution(of(*records)) is None and head_map(of(*records)) is not None
+
+
+def test_a_layer_is_held_against_its_null_on_the_same_sequences():
+    name, where = "bits lost to ablation", {"part": "mixer", "method": "zero"}
+    drawn = np.linspace(0.5, 1.5, COUNTED)
+    records = [moved(name, TURNED, easy_first(layer), drawn, 4, layer=layer, **where) for layer in (0, 1)]
+    assert min(map(min, (record["nulls"][TURNED] for record in records))) < -5  # bits lost, were it not moved
+    chart = ablation_map(of(*records))
+    assert chart is not None and "Below" in chart.say
+    own, beyond = (panel.heat for panel in chart.views["hmm-transformer"])
+    assert own is not None and own.values == [[8.0, pytest.approx(-7.8)]]
+    assert beyond is not None and beyond.values == [[pytest.approx(-1.0, abs=1e-3), pytest.approx(0.0, abs=1e-3)]]
+    for record in records:
+        record["nulls"] = {}
+    bare = ablation_map(of(*records))
+    assert bare is not None and len(bare.views["hmm-transformer"]) == 1
+    assert "Below" not in bare.say and "random direction" not in bare.say
+
+
+def test_only_where_nulls_are_moved_the_reader_is_told():
+    assert [part.id for part in sections(Source("")) if MOVED in part.how] == ["mechanism"]  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,14 @@ class Watched:
         for figure in self.page.locator("[data-chart]").all():
             self.draw(figure.get_attribute("data-chart"))
 
-    def redrawn(self, chart: str, change: Any) -> None:
-        """Do something that has a chart drawn again, and wait for it."""
-        figure = self.page.locator(f"#chart-{chart}")
-        before = figure.get_attribute("data-drawn")
+    def redrawn(self, charts: str | Sequence[str], change: Any) -> None:
+        """Do something that has one or more charts drawn again, and wait for all of them."""
+        names = [f"#chart-{chart}" for chart in ([charts] if isinstance(charts, str) else charts)]
+        before = [self.page.locator(name).get_attribute("data-drawn") for name in names]
         change()
         self.page.wait_for_function(
-            "([id, before]) => document.getElementById(id).dataset.drawn !== before", arg=[f"chart-{chart}", before]
+            "([names, before]) => names.every((name, i) => document.querySelector(name).dataset.drawn !== before[i])",
+            arg=[names, before],
         )
 
     def csv(self, button: str) -> list[list[str]]:

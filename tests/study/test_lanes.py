@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
+import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -70,6 +75,72 @@ def test_an_error_in_a_lane_is_one_line(tmp_path):
 def test_a_number_of_lanes_that_cannot_be(lanes, tmp_path):
     with pytest.raises(InputError, match="lanes = "):
         reproduce(out=tmp_path, plan=PLAN, device="cpu", lanes=lanes)
+
+
+SLOW = """
+from dataclasses import replace
+from tests.study.micro import micro
+from windtunnel.study import reproduce
+
+plan = micro()
+cells = [replace(cell, recipe=cell.recipe.with_options(steps=200_000)) for cell in plan.cells[1:]]
+reproduce(out={out!r}, plan=replace(plan, cells=tuple(cells)), device="cpu", lanes=2, say=print)
+"""
+
+
+@pytest.fixture
+def slow(tmp_path):
+    """A study in two lanes that would take long, once both have begun; and the processes of its lanes."""
+    study = subprocess.Popen([sys.executable, "-c", SLOW.format(out=str(tmp_path))], stderr=subprocess.PIPE, text=True)
+    until(lambda: len(list(tmp_path.glob("runs/*/recipe.json"))) == 2)
+    children = Path(f"/proc/{study.pid}/task/{study.pid}/children").read_text().split()
+    lanes = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(lanes) == 2
+    yield study, lanes
+    for pid in (study.pid, *lanes):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    study.communicate()
+
+
+def until(true, seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.1)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_lanes_end_with_their_parent(slow):
+    study, lanes = slow
+    study.kill()
+    study.wait()
+    until(lambda: not any(map(alive, lanes)), 60)
+
+
+def test_ctrl_c_reaches_the_lanes_once_and_they_save(slow, tmp_path):
+    study, lanes = slow
+    until(lambda: len(list(tmp_path.glob("runs/*/seed-0/metrics.jsonl"))) >= 1)  # one steps, the other waits its turn
+    study.send_signal(signal.SIGINT)
+    _, told = study.communicate(timeout=60)
+    assert study.returncode == -signal.SIGINT or "KeyboardInterrupt" in told
+    assert not any(map(alive, lanes)) and list(tmp_path.glob("runs/*/seed-0/resume-*.safetensors"))
+
+
+def test_a_killed_lane_is_told_and_the_others_go_on(slow, tmp_path):
+    study, lanes = slow
+    os.kill(lanes[0], signal.SIGKILL)
+    time.sleep(1.0)
+    assert alive(lanes[1]) and study.poll() is None
+    os.kill(lanes[1], signal.SIGTERM)
+    _, told = study.communicate(timeout=60)
+    assert study.returncode != 0 and "1 of 2 lanes ended early; what is finished is kept" in told
 
 
 def _hold(path: Path, seconds: float, begun) -> None:

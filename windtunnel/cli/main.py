@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from windtunnel import __version__
 from windtunnel.cli import plugins
+from windtunnel.environment import thread_limits
 from windtunnel.errors import InputError, unknown
 
 COMMANDS = {
@@ -37,7 +38,6 @@ COMMANDS = {
 """Command -> one line.  The module of the same name in this folder has `run(words)`."""
 
 NARROWEST = 40
-MOST_THREADS = 4
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,10 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     width = shutil.get_terminal_size().columns
     if width < NARROWEST or os.environ.get("COLUMNS") == "0":  # no table or help page can be laid out in less
         os.environ["COLUMNS"] = str(max(width, NARROWEST))
-    # Threads that spin while they wait bring two processes on few cores almost to a stop; read when torch is imported.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # NumPy starts a thread for every core; for the small matrices of the instruments more than a few only hinder.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", str(min(MOST_THREADS, os.cpu_count() or 1)))
+    os.environ.update(thread_limits())  # before torch and NumPy are imported
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no bars prints ? rather than failing
     try:

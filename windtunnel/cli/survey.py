@@ -9,7 +9,7 @@ import numpy as np
 
 from windtunnel.cli import show
 from windtunnel.geometry import Measurement
-from windtunnel.geometry.measurement import COUNTED
+from windtunnel.geometry.measurement import COUNTED, least_p
 from windtunnel.mechanism import Survey
 from windtunnel.mechanism.inspect import Entry
 
@@ -60,9 +60,7 @@ def _print_floor(shown: Iterable[Measurement]) -> None:
 def at_floor(found: Measurement) -> bool:
     """Is p the smallest that can come out of counting so many draws?"""
     which = found.strongest_null
-    if which is None:
-        return False
-    return found.p_value == (2 if found.side == "both" else 1) / (np.size(found.nulls[which]) + 1)
+    return which is not None and found.p_value == least_p(np.size(found.nulls[which]), found.side)
 
 
 def _questions(survey: Survey) -> dict[tuple[str, str], list[Found]]:

@@ -6,7 +6,7 @@ dimension, shuffled labels, another episode's activations.  A null is kept as a 
 
 The p-value of a value v against a sample of B draws is one-sided ("both": doubled):
 
-    B ≥ 19      (1 + draws at least as extreme as v) / (B + 1): no assumption, and never below 1 / (B + 1)
+    B ≥ 19      (1 + draws at least as extreme as v) / (B + 1): no assumption, and never below `least_p`
     2 ≤ B < 19  Student's t of (v − mean) / (sd · √(1 + 1/B)) with B − 1 degrees of freedom: would one more draw lie so
                 far out?  Five untrained networks could never reach 0.05 by counting; this assumes they scatter normally
 """
@@ -23,7 +23,16 @@ from scipy.special import stdtr
 
 from windtunnel.errors import InputError
 
-COUNTED = 19  # from this many draws on, a p-value is counted and can reach 0.05
+COUNTED = 19  # from this many draws on, a p-value is counted and, one-sided, can reach 0.05
+
+
+def least_p(draws: int, side: str) -> float:
+    """The smallest p-value that counting so many draws can give; an effect on both sides is counted twice.
+
+    >>> least_p(19, "above"), least_p(19, "both")
+    (0.05, 0.1)
+    """
+    return (2 if side == "both" else 1) / (draws + 1)
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def entropy(source: Source) -> Chart | None:
 
 def per_position(source: Source) -> Chart | None:
     """KL per readout on a log axis, with the baselines."""
-    views, told, along = {}, [], False
+    views, told = {}, []
     for world, names in source.worlds(_with_positions(source)).items():
         series, best = [], ("", np.inf)
         for name in names:
@@ -91,15 +91,15 @@ def per_position(source: Source) -> Chart | None:
                 series.append(Series(source.short(name), steps, kl, key=key, variant=source.variant(name)))
             last = _finite(series[-1].y[-1])
             best = min(best, (source.short(name), last), key=lambda pair: pair[1])
-        along |= any(name in source.exhibits for name in names)
-        series += _baselines(world, names, source, len(series[0].x))
-        views[world] = [Panel(x="step", y="KL, bits", log_y=True, series=series)]
+        bases = _baselines(world, names, source, len(series[0].x))
+        along = any(name in source.exhibits for name in names)
+        note = f"Simple predictors: {'at each step' if along else 'their mean over the steps'}." if bases else ""
+        views[world] = [Panel(x="step", y="KL, bits", log_y=True, series=[*series, *bases], note=note)]
         told.append(f"{world}: lowest at the last step is {best[0]}, {bits(best[1])}")
     if not views:
         return None
     say = (
-        "Where along the sequence the distance arises; grey lines are what simple predictors score "
-        f"{'at each step' if along else 'on average over the steps'}. "
+        "Where along the sequence the distance arises; grey lines are what simple predictors score. "
         "A band, where there is one, spans the seeds, least to most."
     )
     return Chart("kl-per-step", "Distance per step", say, listed(told), views, "tunnel")

@@ -2,24 +2,27 @@
 
 Heads of different seeds have nothing in common but their layer, and an average over "head 3" would smear one strong
 head over all numbers.  So the heads of each network are ranked by what they cost, and ranks are averaged.
+
+Each head's nulls are moved by its own amount (`mechanism.estimate`), so they are never pooled as they stand: a head
+counts as what it costs beyond the mean of its null, and a draw of that null as its distance from the same mean.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from windtunnel.mechanism.heads import ROTATED
+from windtunnel.mechanism.heads import ROTATED, largest_share
 from windtunnel.report.chart import Chart, Heat, Panel, Series
+from windtunnel.report.readings import Record, less_own_null
 from windtunnel.report.source import Source
 from windtunnel.report.words import listed, short
+from windtunnel.study.evidence import null_mean
 from windtunnel.study.quantity import number
 
 LOST = "bits lost to head ablation"
-
-Record = Mapping[str, Any]
 
 
 def head_readings(source: Source) -> dict[str, dict[str, list[Record]]]:
@@ -32,13 +35,35 @@ def head_readings(source: Source) -> dict[str, dict[str, list[Record]]]:
     return found
 
 
-def ranked(records: Sequence[Record]) -> np.ndarray:
-    """(seeds, heads) bits lost, the costliest head of each network first; seeds with fewer heads are left out."""
-    by_seed: dict[Any, list[float]] = {}
+def by_seed(records: Sequence[Record]) -> list[list[Record]]:
+    """The heads of each network; seeds with fewer heads are left out."""
+    found: dict[Any, list[Record]] = {}
     for record in records:
-        by_seed.setdefault(record["where"].get("seed"), []).append(number(record["value"]))
-    most = max(map(len, by_seed.values()))
-    return np.array([sorted(values, reverse=True) for values in by_seed.values() if len(values) == most])
+        found.setdefault(record["where"].get("seed"), []).append(record)
+    most = max(map(len, found.values()))
+    return [mine for mine in found.values() if len(mine) == most]
+
+
+def ranked(records: Sequence[Record], read: Callable[[Record], float]) -> np.ndarray:
+    """(seeds, heads) in bits, the costliest head of each network first."""
+    return np.array([sorted(map(read, mine), reverse=True) for mine in by_seed(records)])
+
+
+def ranked_by_chance(records: Sequence[Record]) -> np.ndarray:
+    """(seeds, heads) in bits: the same ranks among the draws of each network's nulls, each less the mean of its own."""
+    rows = []
+    for mine in by_seed(records):
+        around = [number(v) - null_mean(record, ROTATED) for record in mine for v in record["nulls"][ROTATED]]
+        rows.append(np.quantile(around, 1 - (np.arange(len(mine)) + 0.5) / len(mine)))
+    return np.array(rows)
+
+
+def _own(record: Record) -> float:
+    return number(record["value"])
+
+
+def _beyond(record: Record) -> float:
+    return less_own_null(record, ROTATED)
 
 
 def head_map(source: Source) -> Chart | None:
@@ -46,7 +71,7 @@ def head_map(source: Source) -> Chart | None:
     views, told = {}, []
     for subject, methods in head_readings(source).items():
         views[subject] = [Panel(f"{method} ablation", "layer", heat=_heat(mine)) for method, mine in methods.items()]
-        top = max((r for mine in methods.values() for r in mine), key=lambda r: number(r["value"]))
+        top = max((r for mine in methods.values() for r in mine), key=_own)
         at = top["where"]
         told.append(
             f"{subject}: the costliest is head {at['head']} of layer {at['layer']} in seed {at.get('seed')}, "
@@ -63,7 +88,7 @@ def head_map(source: Source) -> Chart | None:
 
 def _heat(records: Sequence[Record]) -> Heat:
     layers = sorted({record["where"]["layer"] for record in records})
-    columns = [ranked([r for r in records if r["where"]["layer"] == layer]).mean(0) for layer in layers]
+    columns = [ranked([r for r in records if r["where"]["layer"] == layer], _own).mean(0) for layer in layers]
     rows = max(map(len, columns))
     values = [[float(column[i]) if i < len(column) else None for column in columns] for i in range(rows)]
     names = ["costliest", *(f"no. {rank}" for rank in range(2, rows + 1))]
@@ -71,32 +96,33 @@ def _heat(records: Sequence[Record]) -> Heat:
 
 
 def head_distribution(source: Source) -> Chart | None:
-    """All heads by what they cost, largest first, over what random subspaces of equal rank cost."""
+    """All heads by what they cost beyond random subspaces of their layer, largest first."""
     views, told = {}, []
-    for subject, methods in head_readings(source).items():
+    for subject, every in head_readings(source).items():
+        methods = {m: drawn for m, mine in every.items() if (drawn := [r for r in mine if r["nulls"].get(ROTATED)])}
+        if not methods:
+            continue
         views[subject] = [_spread(method, mine) for method, mine in methods.items()]
         method = "resample" if "resample" in methods else next(iter(methods))
-        losses = np.maximum(ranked(methods[method]), 0.0)
-        total = losses.sum(1)
-        share = float(np.mean(losses[:, 0] / np.where(total > 0, total, 1.0)))
-        told.append(f"{subject}: the largest head has {100 * share:.0f}% of all that is lost ({method})")
+        share = float(np.mean(largest_share(ranked(methods[method], _beyond))))
+        told.append(
+            f"{subject}: the largest head has {100 * share:.0f}% of all that is lost beyond random subspaces ({method})"
+        )
     if not views:
         return None
     say = (
-        "A cliff after the first head means one head does it; a slope above the grey line, which ranks random "
-        "subspaces of equal size in the same way, means many share the work. A band spans the surveyed seeds, least "
-        "to most."
+        "What each head costs beyond the mean random subspace of equal size in its layer, on the same few sequences. "
+        "A cliff after the first head means one head does it; a slope above the grey line means many share the work: "
+        "that line ranks random subspaces around the same means, by the few quantiles kept of their draws, so that "
+        "its ends are a little flat. A band spans the surveyed seeds, least to most."
     )
     return Chart("head-distribution", "How the loss is spread over heads", say, listed(told), views, "network")
 
 
 def _spread(method: str, records: Sequence[Record]) -> Panel:
-    table = ranked(records)
+    table, chance = ranked(records, _beyond), ranked_by_chance(records)
     rank = list(range(1, table.shape[1] + 1))
     ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
     series = [Series("heads", rank, table.mean(0).tolist(), *ends, key="measured")]
-    drawn = [number(v) for record in records for v in record["nulls"].get(ROTATED, [])]
-    if drawn:
-        level = np.quantile(drawn, 1 - (np.array(rank) - 0.5) / len(rank)).tolist()
-        series.append(Series("random subspaces of equal rank", rank, level, role="reference"))
-    return Panel(f"{method} ablation", "rank of the head", "bits lost", series=series)
+    series.append(Series("random subspaces of equal rank", rank, chance.mean(0).tolist(), role="reference"))
+    return Panel(f"{method} ablation", "rank of the head", "bits lost beyond random subspaces", series=series)

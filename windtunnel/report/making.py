@@ -96,6 +96,12 @@ def machines(source: Source) -> Table:
     return Table("machines", columns, rows)
 
 
+def lanes(source: Source) -> int:
+    """The most cells that were made at a time on a GPU; 1 where nothing says so."""
+    sittings = (source.head or {}).get("sittings", [])
+    return max((one.get("lanes", 1) for one in sittings if one["device"] != "cpu"), default=1)
+
+
 def commands(source: Source, arguments: list[str]) -> list[str]:
     """What to type to have the study, and then this page, again."""
     folder = shlex.quote(str(source.path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,9 @@ import numpy as np
 from windtunnel.mechanism.losses import TURNED
 from windtunnel.report.chart import Chart, Heat, Panel
 from windtunnel.report.head_charts import head_distribution, head_map
-from windtunnel.report.readings import Question, beside_nulls
+from windtunnel.report.readings import Question, Record, beside_nulls, less_own_null
 from windtunnel.report.source import Source
 from windtunnel.report.words import listed, short
-from windtunnel.study.evidence import null_mean
 from windtunnel.study.quantity import number
 
 SWAPS = Question(
@@ -58,6 +57,12 @@ LATE = Question(
     absent=("late",),
 )
 
+BEYOND = (
+    " Below, how many more than are lost to damage of the same size in a random direction, both on the same few "
+    "sequences: a part matters as far as it is above 0 there."
+)
+"""Said where that null was drawn."""
+
 
 def mechanism_charts(source: Source) -> list[Chart]:
     """Those for which there are numbers."""
@@ -67,46 +72,39 @@ def mechanism_charts(source: Source) -> list[Chart]:
 
 
 def ablation_map(source: Source) -> Chart | None:
-    """Bits lost to each part of each layer, by method; below it, to random damage of equal size."""
-    views, told = {}, []
+    """Bits lost to each part of each layer, by method; below it, how many more than to random damage of equal size."""
+    views, told, beyond = {}, [], False
     for subject in source.ordered(source.readings):
         records = source.readings[subject]
         kept = [r for r in records if r["name"] == "bits lost to ablation" and r.get("value") is not None]
         if not kept:
             continue
-        methods = list(dict.fromkeys(r["where"]["method"] for r in kept))
-        kinds = {"{} ablation": _own}
-        if any(TURNED in record["nulls"] for record in kept):
-            kinds["null of {} ablation"] = _null
-        views[subject] = [
-            Panel(title.format(method), "layer", heat=_heat(kept, method, read))
-            for title, read in kinds.items()
-            for method in methods
-        ]
+        drawn = [r for r in kept if r["nulls"].get(TURNED)]
+        beyond |= bool(drawn)
+        views[subject] = _maps("{} ablation", kept, lambda r: number(r["value"]))
+        views[subject] += _maps("{} ablation, beyond the null", drawn, lambda r: less_own_null(r, TURNED))
         top = max(kept, key=lambda r: number(r["value"]))
         place = f"layer {top['where']['layer']}, {top['where']['part']}"
         told.append(f"{subject}: most is lost at {place} ({top['where']['method']}): {short(top['value'])} bits")
     if not views:
         return None
     say = (
-        "Bits of KL lost when a part is taken away, by three ways of taking it, mean over the surveyed seeds. Below, "
-        "the null: damage of the same size in a random direction. A part matters as far as its field is stronger than "
-        "that."
+        "Bits of KL lost when a part is taken away, by three ways of taking it, mean over the surveyed seeds."
+        + BEYOND * beyond
     )
     return Chart("ablation", "What each layer is worth", say, listed(told), views, "network")
 
 
-def _own(record: Mapping[str, Any]) -> float:
-    return number(record["value"])
+def _maps(title: str, records: Sequence[Record], read: Callable[[Record], float]) -> list[Panel]:
+    """One panel per method of ablation."""
+    by_method: dict[str, list[Record]] = {}
+    for record in records:
+        by_method.setdefault(record["where"]["method"], []).append(record)
+    return [Panel(title.format(method), "layer", heat=_heat(mine, read)) for method, mine in by_method.items()]
 
 
-def _null(record: Mapping[str, Any]) -> float:
-    return null_mean(record, TURNED)
-
-
-def _heat(records: Sequence[Mapping[str, Any]], method: str, read: Callable[[Mapping[str, Any]], float]) -> Heat:
+def _heat(mine: Sequence[Record], read: Callable[[Record], float]) -> Heat:
     """Parts × layers; the mean over surveyed seeds."""
-    mine = [r for r in records if r["where"]["method"] == method]
     rows = list(dict.fromkeys(r["where"]["part"] for r in mine))
     layers = sorted({r["where"]["layer"] for r in mine})
     found: dict[tuple[Any, Any], list[float]] = {}

@@ -70,6 +70,7 @@ def render(source: Source, arguments: Sequence[str] = ()) -> str:
         left_out=left_out,
         recipes=making.cards(source),
         machines=tables[3],
+        lanes=making.lanes(source),
         commands=making.commands(source, list(arguments)),
         made_by=making.made_by(),
     )

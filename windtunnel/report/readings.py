@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.geometry.measurement import COUNTED
+from windtunnel.geometry.measurement import COUNTED, least_p
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.source import Source
 from windtunnel.report.words import listed, short
-from windtunnel.study.evidence import over_seeds
+from windtunnel.study.evidence import null_mean, over_seeds
 from windtunnel.study.quantity import number
 
 _SAID = ("seed", "method")  # parts of a place that other words already tell
@@ -28,10 +28,18 @@ HOW = (
     "sequences where one seed was surveyed. Hollow ones are nulls, the same instrument on something that carries no "
     "signal: the mean of its draws, and a thin bar over them (of many draws, the middle nine tenths). p is that of the "
     "null which comes closest, one-sided where an effect has a side. Counted over B draws it is never below 1/(B + 1), "
-    "however far away the dot; of fewer than 19 draws it comes from Student's t. It is not corrected for the number of "
-    "places: of twenty that carry nothing, one has p ≤ 0.05."
+    "twice that where an effect may lie on both sides, however far away the dot; of fewer than "
+    f"{COUNTED} draws it comes from Student's t. It is not corrected for the number of places: of twenty that carry "
+    f"nothing, one has p ≤ {LEVEL}."
 )
 """What a reader must know of every chart made here."""
+MOVED = (
+    "Nulls of this section are drawn on the first few of the sequences, and moved by as much as the reading itself "
+    "changes from those few to all. So the distance from a dot to its nulls, and p, are those on the same few "
+    "sequences; where a null lies by itself means nothing: it may lie below 0 bits, and its bar also spans how far it "
+    "was moved in different seeds."
+)
+"""And of every chart whose nulls `mechanism.estimate` has moved."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,11 @@ def spoken(where: Mapping[str, Any]) -> str:
     return ", ".join(words) or "the whole network"
 
 
+def less_own_null(record: Record, which: str) -> float:
+    """A reading less the mean of one of its own nulls: what is left of both where nulls are `MOVED`."""
+    return number(record["value"]) - null_mean(record, which)
+
+
 def dots(title: str, groups: Mapping[str, Sequence[Record]], marks: Sequence[tuple[float, str]] = ()) -> Panel | None:
     """A panel with one row per place; None if there is none."""
     if not groups:
@@ -150,8 +163,13 @@ def significance(records: Sequence[Record]) -> str:
         return ""
     beyond = sum(record["p_value"] <= LEVEL for record in told)
     line = f"p ≤ {LEVEL} in {beyond} of {len(told)} reading{'s' * (len(told) != 1)} (places × seeds)"
-    draws = [count for record in told if (count := _draws(record)) >= COUNTED]
-    return line + (f"; counted over {max(draws)} draws, p is {1 / (max(draws) + 1):.2g} at least." if draws else ".")
+    floors = [
+        (least_p(count, record.get("side", "above")), count) for record in told if (count := _draws(record)) >= COUNTED
+    ]
+    if not floors:
+        return line + "."
+    least, draws = min(floors)
+    return f"{line}; counted over {draws} draws, p is {least:.2g} at least."
 
 
 def _draws(record: Record) -> int:

@@ -18,7 +18,7 @@ from windtunnel.report.lacks import (
     verdicts_lacking,
 )
 from windtunnel.report.mechanism_charts import mechanism_charts
-from windtunnel.report.readings import HOW
+from windtunnel.report.readings import HOW, MOVED
 from windtunnel.report.source import Source
 
 
@@ -78,7 +78,7 @@ def sections(source: Source) -> list[Section]:
             "What is lost, in bits, when a part is taken away, and what moves when it is exchanged.",
             mechanism_charts(source),
             MECHANISM,
-            HOW,
+            f"{HOW} {MOVED}",
         ),
         Section(
             "made",

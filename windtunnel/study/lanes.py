@@ -1,23 +1,28 @@
 """Several cells of a study at once on one card: while one trains, others compile, are scored and surveyed.
 
-A lane is a process with a sitting of its own, which takes the next cell that nobody has.  Trainings take turns, so that
-the seconds of each stay its own; all the rest runs beside them.  The parent holds the folder, passes on what the lanes
-say, and sums up.  A lane that is killed takes only the cell in its hands with it, to be taken up by the next sitting.
+A lane is a process with a sitting of its own, which takes the next cell that nobody has.  Trainings take turns: no two
+step at once, though what else runs on the card still slows them a little.  The parent holds the folder, passes on what
+the lanes say, and sums up.  A lane that is killed loses only the part in its hands, which the next sitting makes again.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import queue
+import signal
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.environment import thread_limits
 from windtunnel.errors import InputError
 from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.results import StudyFolder
@@ -25,7 +30,8 @@ from windtunnel.study.results import StudyFolder
 if TYPE_CHECKING:
     from windtunnel.study.sitting import Sitting
 
-MOST_THREADS = 4  # the matrices of the instruments are small
+SAY, ERROR, LATE = "say", "error", "late"  # what a lane has to tell: a line, why it gave up, that time is over
+KEEP_TIME_S = 10.0  # between two notes of how long the sitting has lasted
 LISTEN_S = 0.2  # between two looks whether the lanes are still alive
 
 
@@ -63,10 +69,14 @@ def _follows(cell: Cell, names: set[str]) -> bool:
 
 
 def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
-    """Make the cells in so many lanes; errors of a lane are told when all have ended.  False if time ran out."""
+    """Make the cells in so many lanes; False if time ran out.
+
+    An error of a lane is told at once, and raised when all have ended.  Ctrl-C is passed on to the lanes, which save
+    what they have; they also stop when this process is gone.
+    """
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     lines: Any = context.Queue()
-    options = {"device": sitting.device, "max_minutes": sitting.max_minutes, "started": sitting.started}
+    limits = {"max_minutes": sitting.max_minutes, "started": sitting.started, "side_by_side": lanes}
     with tempfile.TemporaryDirectory() as turns:
         lane = Lane(
             plan=sitting.plan,
@@ -75,38 +85,45 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
             turns=Path(turns),
             taken=context.Value("i", 0),
             lines=lines,
-            options=options | {"scope": replace(sitting.scope, only=None)},
+            options=limits | {"device": sitting.device, "scope": sitting.scope},
         )
         workers = [context.Process(target=_work, args=(lane,), daemon=True) for _ in range(lanes)]
-        with _environment(_threads(lanes)):
+        with _environment(thread_limits(lanes)):
             for worker in workers:
                 worker.start()
         try:
             told = _listen(workers, lines, sitting)
+        except KeyboardInterrupt:
+            for worker in workers:
+                if worker.is_alive():
+                    os.kill(worker.pid, signal.SIGINT)  # type: ignore[arg-type]
+            _listen(workers, lines, sitting)
+            raise
         finally:
             for worker in workers:
                 worker.join()
-    wrong = [text for kind, text in told if kind == "error"]
-    died = sum(worker.exitcode != 0 for worker in workers)
-    if died and not wrong:
-        wrong = [f"{died} of {lanes} lanes ended early; what is finished is kept"]
+    wrong = [text for kind, text in told if kind == ERROR]
+    if died := sum(worker.exitcode != 0 for worker in workers):
+        wrong.append(f"{died} of {lanes} lanes ended early; what is finished is kept")
     if wrong:
-        raise InputError(wrong[0])
-    return ("late", "") not in told
+        raise InputError("; ".join(dict.fromkeys(wrong)))
+    return not any(kind == LATE for kind, _ in told)
 
 
 def _listen(workers: Sequence[Any], lines: Any, sitting: Sitting) -> list[tuple[str, str]]:
-    """Pass on what the lanes say until they have all ended; returns the rest of their messages."""
-    rest, ended = [], False
+    """Pass on what the lanes say until they have all ended, and keep time; returns the rest of their messages."""
+    rest, ended, noted = [], False, 0.0
     while not ended:
         ended = not any(worker.is_alive() for worker in workers)  # before the look: nothing is said after the end
+        if time.monotonic() - noted > KEEP_TIME_S:
+            sitting.keep_time()
+            noted = time.monotonic()
         try:
             while True:
                 kind, text = lines.get(timeout=LISTEN_S)
-                if kind == "say":
-                    sitting.say(text)
-                    sitting.keep_time()
-                else:
+                if kind != LATE:
+                    sitting.say(text if kind == SAY else f"error: {text}")
+                if kind != SAY:
                     rest.append((kind, text))
         except queue.Empty:
             continue
@@ -117,30 +134,37 @@ def _work(lane: Lane) -> None:
     """The life of a lane."""
     from windtunnel.study.sitting import Sitting  # here: a sitting of several lanes imports this file
 
-    folder, say = StudyFolder(lane.folder), partial(_say, lane.lines)
-    while (index := _next(lane.taken)) < len(lane.bundles):
-        scope = replace(lane.options["scope"], only=lane.bundles[index])
-        sitting = Sitting(lane.plan, folder, say=say, turns=lane.turns, **{**lane.options, "scope": scope})
-        try:
-            if not sitting.work(scope.cells(lane.plan)):
-                lane.lines.put(("late", ""))
+    os.setpgrp()  # Ctrl-C in a terminal goes to the parent alone, which passes it on once
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    say = partial(_say, lane.lines)
+    sitting = Sitting(lane.plan, StudyFolder(lane.folder), say=say, turns=lane.turns, **lane.options)
+    try:
+        while (index := _next(lane.taken)) < len(lane.bundles):
+            if not sitting.work([cell for cell in lane.plan.cells if cell.name in lane.bundles[index]]):
+                lane.lines.put((LATE, ""))
                 return
-        except InputError as error:
-            lane.lines.put(("error", str(error)))
-            return
-        except KeyboardInterrupt:
-            return
+    except InputError as error:
+        lane.lines.put((ERROR, str(error)))
+    except KeyboardInterrupt:
+        lane.lines.put((LATE, ""))
 
 
-def _threads(lanes: int) -> dict[str, str]:
-    """Environment of a lane: a fair share of the cores, and threads that sleep while they wait.
+def _end_with_parent() -> None:
+    """Without the parent nobody holds the folder: a training saves its state and ends, anything else ends at once."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
 
-    Each library would otherwise start a thread for every core in every lane, and instruments that compute in NumPy
-    would mostly wait for one another.
-    """
-    fair = str(max(1, min(MOST_THREADS, (os.cpu_count() or 1) // lanes)))
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
-    return dict.fromkeys(names, fair) | {"OMP_WAIT_POLICY": "PASSIVE"}
+
+def _say(lines: Any, text: str) -> None:
+    lines.put((SAY, text))
+
+
+def _next(taken: Any) -> int:
+    with taken.get_lock():
+        taken.value += 1
+        return taken.value - 1
 
 
 @contextmanager
@@ -153,13 +177,3 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def _say(lines: Any, text: str) -> None:
-    lines.put(("say", text))
-
-
-def _next(taken: Any) -> int:
-    with taken.get_lock():
-        taken.value += 1
-        return taken.value - 1

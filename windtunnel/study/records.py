@@ -17,7 +17,7 @@ HEAD = {
     "windtunnel": str,
     "preset": str,
     "environments": [{"device": str, "versions": {...: str}}],
-    "sittings": Maybe([{"seconds": NUMBER, "device": str}]),
+    "sittings": Maybe([{"began": str, "seconds": NUMBER, "device": str}]),
 }
 SUMMED = {"finished": [str], "seconds": {"total": NUMBER, "gpu": NUMBER, ...: NUMBER}}
 """What `sum_up` adds; a study that has only begun is without."""

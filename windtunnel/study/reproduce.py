@@ -62,4 +62,4 @@ def reproduce(
         folder.add_environment(environment(device))
         minutes = plan.minutes if max_minutes is None else max_minutes
         say, watch = say or (lambda line: None), watch or (lambda _: "none")
-        return Sitting(plan, folder, device, minutes, say, watch, scope).run(lanes)
+        return Sitting(plan, folder, device, minutes, say, watch, scope, side_by_side=lanes).run()

@@ -12,7 +12,7 @@ from pathlib import Path
 from windtunnel.errors import require, require_choice
 from windtunnel.study import lanes, measure
 from windtunnel.study.claims import CLAIMS
-from windtunnel.study.estimate import GUESSED, Known, beside_seconds, cell_seconds, duration
+from windtunnel.study.estimate import GUESSED, Known, beside_seconds, cell_seconds, duration, training_seconds
 from windtunnel.study.making import Making, OutOfTime, Waits
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.results import StudyFolder
@@ -51,8 +51,9 @@ class Scope:
 class Sitting:
     """One call of `reproduce`, or one lane of it.
 
-    started  when it began, on the monotonic clock; now, if not given
-    turns    folder of the locks that lanes share; None: nobody else is at work here
+    started       when it began, on the monotonic clock; now, if not given
+    turns         folder of the locks that lanes share; None: nobody else is at work here
+    side_by_side  number of lanes
     """
 
     def __init__(
@@ -66,11 +67,12 @@ class Sitting:
         scope: Scope | None = None,
         started: float | None = None,
         turns: Path | None = None,
+        side_by_side: int = 1,
     ) -> None:
         self.plan, self.folder, self.device, self.say, self.watch = plan, folder, device, say, watch
         self.max_minutes, self.scope, self.turns = max_minutes, scope or Scope(), turns
         self.started = time.monotonic() if started is None else started
-        self.began, self.side_by_side = datetime.now(UTC).isoformat(timespec="seconds"), 1
+        self.began, self.side_by_side = datetime.now(UTC).isoformat(timespec="milliseconds"), side_by_side
         self.waited = 0.0  # seconds, for turns to train
         self.worked = False  # has anything been kept in this sitting?
         self.known = GUESSED  # what cells that are done have taught about the time of others
@@ -93,14 +95,13 @@ class Sitting:
         if left is not None and (left <= 0 or (self.worked and left < needed_s / 60)):
             raise OutOfTime
 
-    def run(self, side_by_side: int = 1) -> StudyFolder:
-        """Every cell that is not done, so many at a time."""
-        self.side_by_side = side_by_side
+    def run(self) -> StudyFolder:
+        """Every cell that is not done."""
         cells = self.scope.cells(self.plan)
         self.known = Known.of(self.folder.cells().values())
         self._tell_estimate(cells)
         try:
-            in_time = lanes.run(self, cells, side_by_side) if side_by_side > 1 else self.work(cells)
+            in_time = lanes.run(self, cells, self.side_by_side) if self.side_by_side > 1 else self.work(cells)
             if not in_time:
                 self.say(f"stopped after {self.max_minutes:g} minutes; the same command goes on from here")
         finally:
@@ -144,7 +145,7 @@ class Sitting:
         earlier = self.folder.finished(name)
         if earlier:
             making.require_same()
-        elif not making.inspecting.here and not self._lasts(cell_seconds(making.cell, self.plan, self.known)):
+        elif not making.inspecting.here and not self._lasts(self._until_finished(making.cell)):
             self.say(f"{name}: is left to another machine, this one would not keep it to its end")
             return
         else:
@@ -157,6 +158,11 @@ class Sitting:
             self.known = Known.of(self.folder.cells().values())
         if not self.scope.train_only:
             making.inspecting.complete(again=earlier)
+
+    def _until_finished(self, cell: Cell) -> float:
+        """Seconds, if every other lane trains as long before its turn comes."""
+        waits = (self.side_by_side - 1) * training_seconds(cell, self.known)
+        return cell_seconds(cell, self.plan, self.known) + waits
 
     def _lasts(self, seconds: float) -> bool:
         """Will this machine keep its disk so long?"""
