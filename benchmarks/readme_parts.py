@@ -110,11 +110,10 @@ def _how_far(study: StudyFolder) -> str:
 
 
 def _decisive(entry: Mapping[str, Any]) -> str:
-    """The reason that the verdict's number stands in: what was measured, the number, and the line."""
+    """What the verdict's number is of, the number, and the line."""
     if entry["value"] is None:
         return entry["reasons"][0]
-    number = Quantity.of_record(entry["value"]).brief()
-    return next((reason for reason in entry["reasons"] if number in reason), number)
+    return f"{entry['of']}: {Quantity.of_record(entry['value']).brief()}; the line is {entry['line']:.3g}"
 
 
 def primitives(study: StudyFolder) -> str:

@@ -125,10 +125,9 @@ def print_zoo(checked: Sequence[Checked]) -> None:
 
 
 def _value(entry: Mapping[str, Any]) -> str:
-    value = entry["value"]
+    value, of = entry["value"], entry.get("of") or ""
     if value is None or value["mean"] is None:
         return ""
     numbers = [_number(value[part]) for part in ("mean", "low", "high") if value[part] is not None]
-    if value["over"] == "exact" or len(numbers) < 3:
-        return numbers[0]
-    return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
+    known = numbers[0] if value["over"] == "exact" or len(numbers) < 3 else f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
+    return f"{of}: {known}" if of else known

@@ -29,6 +29,7 @@ VERDICT = {
     "only_as": str,
     "reasons": [str],
     "value": OrNull(ESTIMATE),
+    "of": Maybe(str),
     "line": NUMBER,
     "p_value": NUMBER,
     "adjusted_p_value": NUMBER,

@@ -35,7 +35,7 @@ class Verdict:
     outcome   one of OUTCOMES
     only_as   the weaker reading, to follow "reproduced only": "for the averaged curve", "as …", "without …"
     reasons   sentences with numbers, intervals and baselines
-    value     the number that was held against `line`, where it is one number
+    value     the number that was held against `line`, where it is one number;  of: what it is the number of
     p_value   of the primary test; None where nothing is uncertain (a count) or nothing was tested
     adjusted  the same after Holm's correction over all claims
     """
@@ -47,6 +47,7 @@ class Verdict:
     p_value: float | None = None
     only_as: str = ""
     adjusted: float | None = None
+    of: str = ""
 
     def because(self, *reasons: str) -> Verdict:
         """The same with more reasons."""
@@ -64,6 +65,7 @@ class Verdict:
             "only_as": self.only_as,
             "reasons": list(self.reasons),
             "value": None if self.value is None else self.value.to_dict(),
+            "of": self.of,
             "line": None if self.line is None else plain(self.line),
             "p_value": self.p_value,
             "adjusted_p_value": self.adjusted,
@@ -75,7 +77,7 @@ def held(quantity: Quantity, side: Side, line: float, what: str) -> Verdict:
     found = quantity.side(line)
     outcome = INCONCLUSIVE if found == "straddles" else REPRODUCED if found == side else NOT
     p = None if quantity.over == "exact" else quantity.p_against(line)
-    return Verdict(outcome, (f"{what}: {quantity}; the line is {side} {line:.3g}",), quantity, line, p)
+    return Verdict(outcome, (f"{what}: {quantity}; the line is {side} {line:.3g}",), quantity, line, p, of=what)
 
 
 def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:

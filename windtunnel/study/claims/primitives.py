@@ -99,7 +99,7 @@ def _attempt(evidence: Evidence, world: str, model: str, primitive: str, worlds:
     single = best_network(evidence.share(cell), worlds)
     if verdict.outcome != NOT and single is not None:
         quantity, p, words = single
-        return Verdict(NOT, (*verdict.reasons, f"{cell}: {words}"), quantity, REALISED, p)
+        return Verdict(NOT, (*verdict.reasons, f"{cell}: {words}"), quantity, REALISED, p, of=verdict.of)
     if verdict.outcome != REPRODUCED:
         return verdict
     solved, words = control(evidence, world, model)
