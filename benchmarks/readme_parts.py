@@ -14,7 +14,7 @@ from typing import Any
 from tables import interval, load
 
 from windtunnel.study.files import markdown
-from windtunnel.study.paper_plan import ARCHITECTURES
+from windtunnel.study.paper_plan import ARCHITECTURES, READ_SEEDS
 from windtunnel.study.presets import plan_for
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity
@@ -82,8 +82,9 @@ def verdicts(study: StudyFolder) -> str:
     devices = ", ".join(sorted({environment["device"] for environment in head["environments"]}))
     lines = [
         f"Of {len(ledger)} published statements: {told}. All of them with numbers, intervals and reasons:"
-        " `windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
+        " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
         f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
+        f" Scores are over all seeds of a cell, instruments over {READ_SEEDS} of them."
         f" It held {devices} for {head['seconds']['held']:,.0f} seconds.",
         "",
         "<details><summary>The verdicts</summary>",
@@ -110,10 +111,12 @@ def _how_far(study: StudyFolder) -> str:
 
 
 def _decisive(entry: Mapping[str, Any]) -> str:
-    """What the verdict's number is of, the number, and the line."""
-    if entry["value"] is None:
-        return entry["reasons"][0]
-    return f"{entry['of']}: {Quantity.of_record(entry['value']).brief()}; the line is {entry['line']:.3g}"
+    """The primary test; and, where another one decided (a control, one of several places), that one after it."""
+    first = entry["reasons"][0]
+    if entry["value"] is None or first.startswith(entry["of"]):
+        return first
+    number = Quantity.of_record(entry["value"]).brief()
+    return f"{first}. Decided by {entry['of']}: {number}; the line is {entry['line']:.3g}"
 
 
 def primitives(study: StudyFolder) -> str:
