@@ -85,7 +85,7 @@ def verdicts(study: StudyFolder) -> str:
         " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
         f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
         f" Scores are over all seeds of a cell, instruments over {READ_SEEDS} of them."
-        f" It held {devices} for {head['seconds']['held']:,.0f} seconds.",
+        f" {_cost(head['seconds'], devices)}",
         "",
         "<details><summary>The verdicts</summary>",
         "",
@@ -97,6 +97,13 @@ def verdicts(study: StudyFolder) -> str:
         "</details>",
     ]
     return "\n".join(lines)
+
+
+def _cost(seconds: Mapping[str, float], devices: str) -> str:
+    """How long the card was held; of a study from before that was noted, what its cells took."""
+    if seconds.get("held"):
+        return f"It held {devices} for {seconds['held']:,.0f} seconds."
+    return f"Its cells took {seconds['gpu']:,.0f} seconds of {devices}."
 
 
 def _how_far(study: StudyFolder) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -20,7 +21,6 @@ from tests.study.micro import micro, recipe
 from windtunnel.errors import InputError
 from windtunnel.study import StudyFolder, reproduce
 from windtunnel.study.lanes import bundles
-from windtunnel.study.sitting import Sitting
 from windtunnel.training import train
 from windtunnel.training.turn import turn
 
@@ -143,34 +143,44 @@ def test_a_killed_lane_is_told_and_the_others_go_on(slow, tmp_path):
     assert study.returncode != 0 and "1 of 2 lanes ended early; what is finished is kept" in told
 
 
-def _hold(path: Path, seconds: float, begun) -> None:
+def _hold(path: Path, begun) -> None:
     with turn(path):
         begun.set()
-        time.sleep(seconds)
+        time.sleep(600.0)
 
 
-def test_a_turn_is_waited_for_and_the_wait_does_not_count(tmp_path):
+def _taken(path: Path) -> bool:
+    with open(path, "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_a_turn_is_for_one_process_and_ends_with_it(tmp_path):
     context = multiprocessing.get_context("spawn")
-    begun = context.Event()
-    other = context.Process(target=_hold, args=(tmp_path / "train", 1.5, begun))
+    begun, place = context.Event(), tmp_path / "train"
+    other = context.Process(target=_hold, args=(place, begun))
     other.start()
-    assert begun.wait(60)
-    sitting = Sitting(PLAN, StudyFolder(tmp_path / "study"), "cpu", turns=tmp_path)
-    tick = time.monotonic()
-    run = train(recipe=recipe(WORLD, "lstm-residual", seeds=(0,)), device="cpu", turn=sitting.stepping)
-    waited = time.monotonic() - tick
-    other.join()
-    spent = run.seconds()
-    assert waited > 1.0 > spent["train"] + spent["setup"]
-
-
-def test_a_turn_ends_with_its_process(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    begun = context.Event()
-    other = context.Process(target=_hold, args=(tmp_path / "train", 600.0, begun))
-    other.start()
-    assert begun.wait(60)
+    assert begun.wait(60) and _taken(place)
     other.kill()
     other.join()
-    with turn(tmp_path / "train"):
-        pass
+    assert not _taken(place)
+    with turn(place):
+        assert _taken(place)
+
+
+def test_to_wait_for_a_turn_does_not_count(tmp_path, monkeypatch):
+    """A turn that comes an hour later, by the clock of training; entered once, when everything is built."""
+    late, real, entered = [0.0], time.perf_counter, []
+    monkeypatch.setattr("windtunnel.training.stopwatch.time.perf_counter", lambda: real() + late[0])
+
+    @contextlib.contextmanager
+    def after_an_hour():
+        entered.append(True)
+        late[0] += 3600.0
+        yield
+
+    run = train(recipe=recipe(WORLD, "lstm-residual", seeds=(0,)), device="cpu", turn=after_an_hour)
+    assert entered == [True] and sum(run.seconds().values()) < 3600.0
