@@ -8,12 +8,14 @@ training steps (sampling, forward, backward, optimiser), the model's floating-po
 counted, forward and backward) and their share of what the card does in a large bfloat16 matrix product in the same
 run.  On a CPU the cases are those of the quick preset and the share is of a float32 product.  `--only` names cases,
 sections (training, seeds, sampling, evaluation, growth, profile, startup, compile) or `all` sections.
+Compilation is most of it: several of these may compile side by side and take turns to measure (`--turn FILE`).
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from common import save
 
@@ -31,13 +33,14 @@ def main() -> None:
     parser.add_argument("--seeds", default="1", help="numbers of seeds trained together, separated by commas")
     parser.add_argument("--batch", type=int, default=None, help="instead of the recipe's")
     parser.add_argument("--quick", action="store_true", help="shorter measurements")
+    parser.add_argument("--turn", type=Path, default=None, help="file of turns, for several of these on one card")
     parser.add_argument("--json", default=None)
     options = parser.parse_args()
     device = require_device(options.device)
     words = list(SECTIONS) if options.only == "all" else [word for word in options.only.split(",") if word]
     sections, cases = chosen(words, device)
     counts = tuple(int(count) for count in options.seeds.split(","))
-    plan = Plan(device, sections, cases, options.batch, counts, options.quick)
+    plan = Plan(device, sections, cases, options.batch, counts, options.quick, options.turn)
     result = bench(plan, say=lambda line: print(f"… {line}", file=sys.stderr, flush=True))
     print(headline(result), *map(plain_text, tables(result)), *notes(result), sep="\n")
     save(options.json, result)

@@ -55,6 +55,7 @@ def test_training_rows_hold_what_the_issue_asks_for():
     assert 1e8 < peak < 1e14 and abs(row["parameters"] / 60_000 - 1) < 0.01
     (seeds,) = told["seeds"]
     assert seeds["cost_of_one"] == pytest.approx(seeds["together_ms"] / seeds["one_ms"]) and seeds["seeds"] == 5
+    assert seeds["cost_of_batch"] == pytest.approx(seeds["larger_ms"] / seeds["one_ms"])
 
 
 def test_what_the_time_limit_leaves_out_is_named(monkeypatch):
@@ -83,6 +84,7 @@ def test_every_section_has_a_table_of_its_rows():
         "case": "c", "what": "w", "tunnel": "t", "axis": "width", "size": 2, "cache": "cold", "parameters": 10,
         "seeds": 5, "batch": 3, "sequences_per_s": 1e4, "ms_per_step": 0.5, "flops_per_sequence": 2e6,
         "share_of_peak": 0.25, "memory_mib": 7.0, "setup_s": 1.0, "one_ms": 1.0, "together_ms": 2.0, "cost_of_one": 2.0,
+        "cost_of_batch": 2.0,
         "episodes_per_s": 9.0, "over_plain": 3.0, "over_tuned": 2.0, "seconds": 1.5, "beyond_torch_s": 0.5,
         "gaps_ms": 0.1,
         **{f"{part}_ms": 0.1 for part in ("sampling", "forward", "backward", "optimiser")},

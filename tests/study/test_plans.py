@@ -23,7 +23,7 @@ from windtunnel.study.estimate import (
     training_seconds,
 )
 from windtunnel.study.overlap import fingerprints, overlap
-from windtunnel.study.paper_plan import ARCHITECTURES, ONE_DECIDES, SURVEYED, paper, require_fair, served
+from windtunnel.study.paper_plan import ARCHITECTURES, HEADLINE, SURVEYED, paper, require_fair, served
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
 from windtunnel.study.primitives import reference_rows, trial
@@ -38,9 +38,9 @@ PAPER = paper()
 
 def test_every_architecture_has_the_same_budget_in_a_world():
     for world in PAPER.worlds:
-        budgets = {(cell.recipe.batch, cell.recipe.steps) for cell in PAPER.cells if cell.world == world.name}
-        assert len(budgets) == 1, world.name
-    assert {c.sequences for c in PAPER.cells if c.world == "recall"} == {307_200}
+        here = [cell for cell in PAPER.cells if cell.world == world.name and not cell.name.endswith("mlp-position")]
+        assert len({(cell.recipe.batch, cell.recipe.steps) for cell in here}) == 1, world.name
+    assert {c.sequences for c in PAPER.cells if c.world == "recall"} == {256_000}
 
 
 def test_a_comparison_that_is_decided_before_it_runs_is_refused():
@@ -65,8 +65,8 @@ def test_warm_up_leaves_room_to_learn():
 
 
 def test_it_fits_into_two_hours_and_runs_only_what_is_read():
-    """What the claims need; the survey beside them is shown for its own sake, and takes its own time."""
-    assert plan_seconds(PAPER) <= 7200 < plan_seconds(PAPER, beside=True) <= 9000
+    """With the survey, which is shown for its own sake beside what the claims need."""
+    assert plan_seconds(PAPER) < plan_seconds(PAPER, beside=True) <= 7200
     read = {name for claim in CLAIMS for name in claim.cells} | {cell.sweep for cell in PAPER.cells}
     assert {cell.name for cell in PAPER.cells} <= read
 
@@ -92,9 +92,9 @@ def test_compared_networks_are_of_the_paper_size(cell):
 
 def test_seeds_and_names():
     names = [cell.name for cell in PAPER.cells]
-    assert len(set(names)) == len(names) and set(ONE_DECIDES) <= set(names)
+    assert len(set(names)) == len(names) and set(HEADLINE) <= set(names)
     for cell in PAPER.cells:
-        expected = 1 if cell.world == "hmm-sticky" else 3 if cell.name in ONE_DECIDES else 5
+        expected = 1 if cell.world == "hmm-sticky" else 5 if cell.name in HEADLINE else 3
         assert len(cell.recipe.seeds) == expected
         assert PAPER.world(cell.world).tunnel is not None
         if cell.sweep:  # the rate is known before it is taken over

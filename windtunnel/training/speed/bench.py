@@ -55,6 +55,10 @@ def _few(plan: Plan, *names: str) -> dict[str, Recipe]:
     return recipes if plan.cases else {name: recipes[name] for name in names if name in recipes}
 
 
+def _rate(recipe: Recipe, plan: Plan, seeds: int = 1, about_s: float | None = None) -> Row:
+    return training_rate(recipe, plan.device, about_s or plan.about_s, seeds, plan.turn)
+
+
 def _training(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
     for name, recipe in _recipes(plan).items():
         for count in plan.seeds:
@@ -62,7 +66,7 @@ def _training(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
                 continue
             say(f"training {name}, batch {recipe.batch}, {count} seed{'s' * (count != 1)}")
             work, peak = work_of(recipe), matrix_rate(plan.device)  # the rate once more: a shared machine changes
-            row = {"case": name, **work._asdict(), **training_rate(recipe, plan.device, plan.about_s, count)}
+            row = {"case": name, **work._asdict(), **_rate(recipe, plan, count)}
             peak = max(peak, matrix_rate(plan.device))
             yield row | {"share_of_peak": row["sequences_per_s"] * work.flops_per_sequence / peak}
 
@@ -73,14 +77,21 @@ def _seeds(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
         if not limit.allows(name):
             continue
         say(f"seeds {name}, one and {TOGETHER} together")
-        one, several = (training_rate(recipe, plan.device, plan.about_s, count) for count in (1, TOGETHER))
-        times = {"one_ms": one["ms_per_step"], "together_ms": several["ms_per_step"]}
+        one, several = (_rate(recipe, plan, count) for count in (1, TOGETHER))
+        larger = _rate(recipe.with_options(batch=TOGETHER * recipe.batch), plan)
+        times = {
+            "one_ms": one["ms_per_step"],
+            "together_ms": several["ms_per_step"],
+            "larger_ms": larger["ms_per_step"],
+        }
         yield {
             "case": name,
             "batch": recipe.batch,
             "seeds": TOGETHER,
             **times,
             "cost_of_one": times["together_ms"] / times["one_ms"],
+            # What the card asks for as much work of a single network: near five, one seed has filled it.
+            "cost_of_batch": times["larger_ms"] / times["one_ms"],
             "memory_mib": several["memory_mib"],
         }
 
@@ -111,7 +122,7 @@ def _growth(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
         if limit.allows(f"{axis} {size}"):
             say(f"growth {axis} {size}")
             row = {"axis": axis, "size": size, "parameters": growth.parameters_of(recipe)}
-            yield row | training_rate(recipe, plan.device, plan.about_s / 2, seeds)
+            yield row | _rate(recipe, plan, seeds, plan.about_s / 2)
 
 
 def _profile(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:

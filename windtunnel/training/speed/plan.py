@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 
 from windtunnel.errors import InputError, require, require_choice
 from windtunnel.training.speed.cases import cases
@@ -41,7 +42,8 @@ class Plan:
     cases      `tunnel/model` names that training, seeds and profile are restricted to; empty for all
     batch      instead of the recipe's
     seeds      numbers of seeds trained together in `training`
-    quick      shorter measurements and fewer of them"""
+    quick      shorter measurements and fewer of them
+    turn       file of the turns that several benchmarks on one card take; None: this one is alone"""
 
     device: str = "cpu"
     sections: tuple[str, ...] = tuple(SECTIONS)
@@ -49,6 +51,7 @@ class Plan:
     batch: int | None = None
     seeds: tuple[int, ...] = (1,)
     quick: bool = False
+    turn: Path | None = None
 
     def __post_init__(self) -> None:
         for section in self.sections:

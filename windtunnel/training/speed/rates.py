@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -17,6 +19,7 @@ from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.clock import drain, seconds, seconds_each
 from windtunnel.training.speed.memory import COUNTED, MEASURED, counted_bytes
+from windtunnel.training.turn import turn as hold
 
 
 def matrix_rate(device: str, size: int | None = None) -> float:
@@ -54,16 +57,22 @@ def engine_for(recipe: Recipe, device: str, seeds: int = 1) -> Engine:
     return engine
 
 
-def training_rate(recipe: Recipe, device: str, about_s: float, seeds: int = 1) -> dict[str, Any]:
+def training_rate(
+    recipe: Recipe, device: str, about_s: float, seeds: int = 1, turn: Path | None = None
+) -> dict[str, Any]:
     """Sequences per second of whole training steps (sampling, forward, backward, optimiser) of some seeds together,
-    over about that many seconds; memory; and the seconds it took to build, compile and capture."""
+    over about that many seconds; memory; and the seconds it took to build, compile and capture.
+
+    turn  file of the turns that other measurements on this card take: steps are counted while it is held
+    """
     if device != "cpu":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
     start = time.perf_counter()
     engine = engine_for(recipe, device, seeds)
     setup = time.perf_counter() - start
-    each = seconds_each(engine.advance, device, about_s)
+    with nullcontext() if turn is None else hold(turn):
+        each = seconds_each(engine.advance, device, about_s)
     if device != "cpu":
         memory, kind = torch.cuda.max_memory_allocated(device), MEASURED
     else:

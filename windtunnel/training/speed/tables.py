@@ -64,6 +64,7 @@ _COLUMNS: dict[str, list[tuple[str, str, Callable[[Any], str]]]] = {
         ("one_ms", "one seed, ms per step", _short),
         ("together_ms", "together, ms per step", _short),
         ("cost_of_one", "cost against one", _times),
+        ("cost_of_batch", "one seed, the batch as many times", _times),
         ("memory_mib", "MiB", _count),
     ],
     "sampling": [
