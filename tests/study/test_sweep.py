@@ -38,22 +38,36 @@ def test_divergence_loses():
 
 
 def test_rates_and_budget():
-    recipe = tiny(steps=50, lr=1e-3, muon_lr=0.01, warmup=20, seeds=(0, 1))
+    recipe = tiny(steps=5000, lr=1e-3, muon_lr=0.01, warmup=3000, seeds=(0, 1))
     fast = sweep.at_rate(recipe, 1)
     assert fast.optimiser.lr == pytest.approx(3e-3) and fast.optimiser.muon_lr == pytest.approx(0.03)
     brief = sweep.short(recipe)
-    assert (brief.steps, brief.schedule.warmup, brief.seeds) == (5, 1, (sweep.SEED,))  # warm-up: at most a fifth
+    assert (brief.steps, brief.schedule.warmup, brief.seeds) == (500, 100, (sweep.SEED,))  # warm-up: at most a fifth
+
+
+@pytest.mark.parametrize(("steps", "trial"), [(50, 50), (1000, 200), (4000, 400)])
+def test_a_trial_is_a_tenth_but_long_enough_to_tell_something(steps, trial):
+    recipe = tiny(steps=steps, warmup=steps // 10)
+    assert (sweep.short(recipe).steps, sweep.short(recipe).schedule.warmup) == (trial, trial // 10)
+
+
+def test_rates_that_noise_alone_tells_apart_leave_the_recipe_its_own():
+    assert search(lambda k: 8.0 - 0.01 * k) == {0: 8.0, -1: 8.01, 1: 7.99}
+    assert sweep.choose({0: 8.0, -1: 8.01, 1: 7.99}) == 0
+    assert sweep.choose({0: 8.0, -1: 8.01, 1: 7.8, 2: 7.9}) == 1
 
 
 def test_the_sweep_reads_the_validation_stream_of_a_seed_that_no_final_run_has():
-    recipe, asked = tiny(steps=20), []
+    recipe, asked = tiny(steps=4000), []
 
     def spy(recipe, device):
         asked.append(recipe)
-        return Run(recipe, weights={}, history={sweep.SEED: [{"step": 0, "kl_bits": 9.0}, {"step": 2, "kl_bits": 0.5}]})
+        return Run(
+            recipe, weights={}, history={sweep.SEED: [{"step": 0, "kl_bits": 9.0}, {"step": 400, "kl_bits": 0.5}]}
+        )
 
     assert sweep.try_rate(recipe, 1, "cpu", spy) == 0.5
-    assert asked[0].seeds == (sweep.SEED,) and asked[0].steps == 2
+    assert asked[0].seeds == (sweep.SEED,) and asked[0].steps == 400
     assert all(sweep.SEED not in cell.recipe.seeds for cell in paper().cells)
 
 

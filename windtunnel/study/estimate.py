@@ -18,7 +18,7 @@ from typing import Any
 from windtunnel.errors import InputError
 from windtunnel.geometry.survey import LADDER
 from windtunnel.study.plan import Cell, Plan
-from windtunnel.study.sweep import FIRST, SHARE
+from windtunnel.study.sweep import FIRST, trial_steps
 from windtunnel.tunnels import HMM, Recall
 
 H200_TOKENS_PER_S = {"transformer": 9.0e6, "mamba": 3.1e6, "lstm": 6.2e6, "mlp": 9.0e6, "linear-attention": 1.6e6}
@@ -77,7 +77,8 @@ def training_seconds(cell: Cell, known: Known = GUESSED) -> float:
     rate /= LONGER if recipe.model == "transformer" and isinstance(recipe.tunnel, Recall) else 1.0
     rate = known.rates.get((recipe.model, cell.world), rate) / (LARGER if _larger(recipe.model_options) else 1.0)
     seconds = SETUP_S.get(recipe.model, OTHER_SETUP_S) + len(recipe.seeds) * tokens / rate
-    return seconds + (len(FIRST) + 1) * (AGAIN_S + tokens / SHARE / rate) if cell.sweeps else seconds
+    trial = tokens * trial_steps(recipe) / recipe.steps
+    return seconds + (len(FIRST) + 1) * (AGAIN_S + trial / rate) if cell.sweeps else seconds
 
 
 def instrument_seconds(name: str, cell: Cell, plan: Plan, known: Known = GUESSED) -> float:

@@ -104,7 +104,7 @@ class Making:
         while (k := sweep.following(tried)) is not None:
             if not cell.sweeps:
                 raise Waits(f"{cell.name}: waits for {cell.sweep}, whose learning rate it takes")
-            self.sitting.say(f"{cell.name}: learning rate × 3^{k} at a tenth of the budget")
+            self.sitting.say(f"{cell.name}: learning rate × 3^{k}, {sweep.trial_steps(cell.recipe)} steps")
             place = self.folder.path / "sweeps" / f"{cell.name}-{k}"  # a kill costs no more than half a trial
             tick, waited = time.monotonic(), self.sitting.waited
             options = {"out": place, "max_minutes": self._minutes(), "turn": self.sitting.stepping}

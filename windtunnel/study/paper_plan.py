@@ -38,8 +38,9 @@ HEADS = (1, 12)
 FIVE, THREE, CONTROL = 5, 3, 1
 """Numbers of seeds."""
 HEADLINE = (
-    *("hmm-transformer", "hmm-mamba", "hmm-lstm"),
-    *("bijection-transformer", "bijection-replacement-transformer"),
+    *("hmm-transformer", "hmm-mamba", "hmm-lstm", "hmm-transformer-9x256"),
+    *("bijection-transformer", "bijection-mamba", "bijection-replacement-transformer"),
+    *("recall-transformer", "recall-mamba"),
 )
 """Cells whose own numbers are published or tested over seeds: five seeds.  The others are held against lines far from
 where they come out, or read for "cannot", which one network that can refutes."""

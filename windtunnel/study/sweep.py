@@ -1,8 +1,9 @@
 """Each architecture's own learning rate, found on other data and other seeds than the final ones.
 
-Rates are the recipe's times 3^k.  First k = −1, 0, 1, each at a tenth of the steps; while the best is at the edge the
-next rate beyond it is tried as well, up to k = ±3.  The best is the one with the lowest KL on the validation stream.
-A rate that diverges has lost.
+Rates are the recipe's times 3^k.  First k = −1, 0, 1, each at a tenth of the steps, but at least 200 (after 100 no
+network had found binding, and the choice was noise); while the best is at the edge the next rate beyond it is tried as
+well, up to k = ±3.  The best has the lowest KL on the validation stream; rates that come within 2% of it are not told
+apart, and the nearest to the recipe's own is taken.  A rate that diverges has lost.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from windtunnel.training import Diverged, Recipe, train
 
 FIRST = (0, -1, 1)
 FARTHEST = 3
-SHARE = 10
+SHARE, LEAST_STEPS = 10, 200
+TIE = 1.02
 SEED = 1000  # no final seed is so large
 
 
@@ -25,10 +27,15 @@ def at_rate(recipe: Recipe, k: int) -> Recipe:
     return recipe.with_options(lr=recipe.optimiser.lr * factor, muon_lr=recipe.optimiser.muon_lr * factor)
 
 
+def trial_steps(recipe: Recipe) -> int:
+    """Steps of one trial."""
+    return min(recipe.steps, max(LEAST_STEPS, recipe.steps // SHARE))
+
+
 def short(recipe: Recipe) -> Recipe:
-    """A tenth of the steps, warm-up shrunk with them to at most a fifth, one seed that no final run uses."""
-    steps = max(1, recipe.steps // SHARE)
-    warmup = min(recipe.schedule.warmup // SHARE, steps // 5)
+    """Few of the steps, warm-up shrunk with them to at most a fifth, one seed that no final run uses."""
+    steps = trial_steps(recipe)
+    warmup = min(recipe.schedule.warmup * steps // recipe.steps, steps // 5)
     every = {"validate_every": steps, "checkpoint_every": max(1, steps // 2), "ladder": 0}
     return recipe.with_options(steps=steps, warmup=warmup, seeds=(SEED,), name=f"{recipe.name} sweep", **every)
 
@@ -50,13 +57,19 @@ def following(tried: Mapping[int, float]) -> int | None:
 
 
 def choose(tried: Mapping[int, float]) -> int:
-    """The k with the lowest KL; the recipe's own rate if all diverged."""
-    best = min(tried, key=lambda k: (tried[k], abs(k)))
-    return best if math.isfinite(tried[best]) else 0
+    """The k nearest to 0 of those with the lowest KL, the lower of two; the recipe's own rate if all diverged.
+
+    >>> choose({0: 8.0, -1: 8.01, 1: 7.99}), choose({0: 0.5, -1: 0.4, 1: 0.4}), choose({0: 0.5, 1: 0.4})
+    (0, -1, 1)
+    """
+    lowest = min(tried.values())
+    if not math.isfinite(lowest):
+        return 0
+    return min((k for k, kl in tried.items() if kl <= TIE * lowest), key=lambda k: (abs(k), k))
 
 
 def try_rate(recipe: Recipe, k: int, device: str, train: Callable = train, **options: Any) -> float | None:
-    """KL in bits on the validation stream after a tenth of the budget; infinite if it diverged.
+    """KL in bits on the validation stream after a short training; infinite if it diverged.
 
     options  of `train`: a folder to go on from, minutes to stop after.  None: stopped before its end
     """
