@@ -46,6 +46,13 @@ def hmm_mamba(tunnel: Tunnel) -> Recipe:
     return base(tunnel, "mamba", "hmm-mamba").with_options(supervision="posterior", steps=1600)
 
 
+def mamba(tunnel: Tunnel) -> Recipe:
+    """With weight decay.  Without it Muon's steps add up: on bijection every seed learnt, and then one after the other
+    fell back to a guess as its weights grew (`docs/log.md`).  On the HMM five of five held.
+    """
+    return base(tunnel, "mamba", f"{type(tunnel).__name__.lower()}-mamba").with_options(weight_decay=0.1)
+
+
 def hmm_lstm(tunnel: Tunnel) -> Recipe:
     """Residual blocks; `hmm_lstm_stacked` is the paper's plain stack, to be held beside it."""
     return base(tunnel, "lstm", "hmm-lstm").with_options(supervision="posterior")
@@ -123,6 +130,9 @@ STANDARD: dict[tuple[str, str], Callable[[Tunnel], Recipe]] = {
     ("hmm", "mlp"): hmm_mlp,
     ("hmm", "linear-attention"): hmm_linear_attention,
     ("bijection", "transformer"): bijection_transformer,
+    ("bijection", "mamba"): mamba,
+    ("recall", "mamba"): mamba,
+    ("urn", "mamba"): mamba,
     ("recall", "transformer"): recall_transformer,
 }
 
