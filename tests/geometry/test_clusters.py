@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from windtunnel import models
+from windtunnel.geometry.cluster_survey import clusters
 from windtunnel.geometry.clusters import CHOICES, adjusted_rand, choose_by_gap, cluster, kmeans, silhouette
+from windtunnel.geometry.gather import untrained_twins
 from windtunnel.tunnels import HMM
 
 
@@ -75,3 +78,17 @@ def test_the_exact_belief_alone_forms_a_cluster_per_state():
     found = cluster(belief.reshape(-1, 5) + 1e-3 * np.random.default_rng(0).standard_normal((320, 5)), 5)
     assert found.by_silhouette == 5
     assert adjusted_rand(found.labels, belief.argmax(-1).ravel()) == pytest.approx(1.0)
+
+
+def test_five_clusters_of_an_untrained_network_are_the_five_symbols():
+    """As many symbols as states: a count of clusters cannot tell them apart, agreement can."""
+    tunnel = HMM(length=12)
+    model = models.build("mamba", tunnel, quiet=True, depth=2, width=128)
+    found = clusters(model, tunnel, tunnel.sample(24, stream="test"), untrained_twins(model, 2))
+    read = {reading.name: reading for reading in found}
+    assert read["clusters by silhouette"].value == 5
+    assert read["adjusted Rand with the symbol just seen"].value == pytest.approx(1.0)
+    assert read["adjusted Rand with the likeliest state"].value < 0.2
+    assert {"exact belief", "untrained", "shuffled labels"} == set(
+        read["adjusted Rand with the symbol just seen"].nulls
+    )

@@ -108,7 +108,12 @@ def test_clusters_that_are_not_the_states():
     for reading in p.cells["hmm-mamba"]["survey"]:
         if "Rand" in reading["name"]:
             reading["value"] *= 0.1
-    assert "the clusters are not the hidden states" in claim("mamba-five-clusters").judge(p.evidence()).words
+    assert claim("mamba-five-clusters").judge(p.evidence()).outcome == NOT
+    p = planted("mamba-five-clusters")
+    for reading in p.cells["hmm-mamba"]["survey"]:
+        if reading["name"] == "clusters by silhouette":
+            reading["value"] = 3.0
+    assert "where the number of clusters is given" in claim("mamba-five-clusters").judge(p.evidence()).words
 
 
 def test_gaps_are_judged_one_by_one_and_the_error_rate_is_kept():

@@ -24,7 +24,8 @@ DRAWS = 39
 
 
 def clusters(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
-    """Number of clusters in the last layer, their agreement with the likeliest state, and what they leave unsaid."""
+    """Number of clusters in the last layer, their agreement with the likeliest state and with the symbol just seen (of
+    which there may be as many), and what they leave unsaid."""
     if not isinstance(tunnel, HMM):
         return [Missing("clusters", f"{type(tunnel).__name__} has no hidden states to form clusters")]
     if not named(model, episodes):
@@ -37,13 +38,14 @@ def clusters(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Se
     states, rng = tunnel.states, np.random.default_rng(0)
     few = np.arange(min(len(x), SEQUENCES))
     picks = [rng.choice(len(x), size=len(few)) for _ in range(REPLICATES)]
-    own = _reading(x[few], belief[few], states)
-    again = [_reading(x[pick], belief[pick], states) for pick in picks]
-    exact = [_reading(belief[pick], belief[pick], states) for pick in picks]
-    fresh = [_reading(twin[few], belief[few], states) for twin in twins]
-    truth, where = belief[few].argmax(-1).ravel(), {"layer": layer_of(name), "positions": "readouts"}
-    shuffled = [adjusted_rand(own[0].labels, truth[rng.permutation(len(truth))]) for _ in range(SHUFFLES)]
-    arrays = {"silhouettes": own[0].silhouettes, "gaps": own[0].gaps, "labels": own[0].labels, "likeliest": truth}
+    seen = episodes.latent["observations"][:, : tunnel.length].cpu().numpy()
+    truths = np.stack([belief.argmax(-1), seen])
+    own = _reading(x[few], truths[:, few], states)
+    again = [_reading(x[pick], truths[:, pick], states) for pick in picks]
+    exact = [_reading(belief[pick], truths[:, pick], states) for pick in picks]
+    fresh = [_reading(twin[few], truths[:, few], states) for twin in twins]
+    likeliest, where = belief[few].argmax(-1).ravel(), {"layer": layer_of(name), "positions": "readouts"}
+    arrays = {"silhouettes": own[0].silhouettes, "gaps": own[0].gaps, "labels": own[0].labels, "likeliest": likeliest}
     arrays |= {"exact belief: silhouettes": np.mean([reading[0].silhouettes for reading in exact], axis=0)}
     found: list[Measurement | Missing] = []
     titles: tuple[tuple[str, Side], ...] = (
@@ -51,28 +53,32 @@ def clusters(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Se
         ("clusters by gap", "both"),
         (f"silhouette at {states} clusters", "above"),
         ("adjusted Rand with the likeliest state", "above"),
+        ("adjusted Rand with the symbol just seen", "above"),
     )
+    graded = len(titles) - len(truths)  # from here on, agreement with a labelling
     for index, (title, side) in enumerate(titles):
         nulls = {
             "exact belief": np.array([reading[1][index] for reading in exact]),
             "untrained": np.array([reading[1][index] for reading in fresh]),
         }
-        if index == 3:
-            nulls["shuffled labels"] = np.array(shuffled)
+        if index >= graded:
+            truth = truths[index - graded, few].ravel()
+            orders = [rng.permutation(len(truth)) for _ in range(SHUFFLES)]
+            nulls["shuffled labels"] = np.array([adjusted_rand(own[0].labels, truth[order]) for order in orders])
         replicates = np.array([reading[1][index] for reading in again])
         found.append(scalar(title, own[1][index], replicates, nulls, side=side, where=where, arrays=arrays))
     return [*found, _within(x, belief, twins, states, where)]
 
 
-def _reading(x: np.ndarray, belief: np.ndarray, states: int) -> tuple[Clustering, np.ndarray]:
-    """The instrument on x (n, K, D), with the likeliest state of belief (n, K, S) as the labels to agree with.
+def _reading(x: np.ndarray, truths: np.ndarray, states: int) -> tuple[Clustering, np.ndarray]:
+    """The instrument on x (n, K, D), with some labellings (t, n, K) to agree with.
 
-    Its numbers: clusters by silhouette, by gap, silhouette at S clusters, adjusted Rand.
+    Its numbers: clusters by silhouette, by gap, silhouette at S clusters, adjusted Rand with each labelling.
     """
     found = cluster(x.reshape(-1, x.shape[-1]), states)
     index = min(max(states, 2), 8) - 2
-    rand = adjusted_rand(found.labels, belief.argmax(-1).ravel())
-    return found, np.array([found.by_silhouette, found.by_gap, found.silhouettes[index], rand], dtype=float)
+    agree = [adjusted_rand(found.labels, truth.ravel()) for truth in truths]
+    return found, np.array([found.by_silhouette, found.by_gap, found.silhouettes[index], *agree], dtype=float)
 
 
 def _within(x: np.ndarray, belief: np.ndarray, twins: list[np.ndarray], states: int, where: dict) -> Measurement:

@@ -41,6 +41,7 @@ CLUSTERS = Question(
         "clusters by silhouette",
         "clusters by gap",
         "adjusted Rand with the likeliest state",
+        "adjusted Rand with the symbol just seen",
         "belief within clusters, R²",
     ),
     absent=("clusters",),
