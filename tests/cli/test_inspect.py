@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import windtunnel as wt
+from tests.training.cases import tiny
 from windtunnel.cli import show
 from windtunnel.cli.main import main
 from windtunnel.cli.survey import at_floor
 from windtunnel.geometry import Measurement
 from windtunnel.mechanism import inspect, load_survey
+from windtunnel.study import zoo
 
 
 @pytest.fixture
@@ -138,6 +140,22 @@ def test_bars_for_a_terminal(monkeypatch, capsys):
         progress("keys, seed 0", 0, 2)
         progress("lens, seed 0", 1, 2)
     assert "lens, seed 0" in capsys.readouterr().err
+
+
+def test_a_shipped_network_serves_as_a_run(tmp_path, monkeypatch, inspected, capsys, refusal):
+    recipe = tiny(wt.tunnels.Urn(symbols=3, length=5), "transformer", steps=4, checkpoint_every=4, seeds=(0,))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))
+    zoo.export(wt.train(recipe=recipe, out="run", device="cpu"), "urn-transformer", episodes=50)
+    shown, _ = inspected("urn-transformer", "--only", "lens,dynamics")
+    assert shown.startswith("urn-transformer: transformer, seeds 0") and "not measured: dynamics" in shown
+    assert load_survey(tmp_path / "runs" / "zoo-urn-transformer").settings["instruments"] == ["lens", "dynamics"]
+    assert main(["evaluate", "urn-transformer", "--episodes", "50", "--json"]) == 0
+    live, card = json.loads(capsys.readouterr().out), zoo.card("urn-transformer")["scores"]["home"]
+    assert live["run"] == "urn-transformer" and live["weights_of_step"] == [4]
+    assert live["score"]["kl_bits"]["mean"] == pytest.approx(card["kl_bits"]["mean"])
+    assert "no shipped network of that name (urn-transformer)" in refusal("inspect", "urn-transfromer")
+    assert "--step = 2" in refusal("evaluate", "urn-transformer", "--step", "2")
 
 
 @pytest.mark.parametrize(

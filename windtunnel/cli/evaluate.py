@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +37,8 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class Evaluate:
-    """How far a run is from the exact belief, in bits, beside the baselines of its tunnel on the same episodes."""
+    """How far a run, or a shipped network, is from the exact belief, in bits, beside the baselines of its tunnel on the
+    same episodes."""
 
     length: Int = None
     """Score on sequences of this length; beyond the trained one, the extra positions are also scored alone."""
@@ -65,7 +67,7 @@ class Result:
 
 def run(words: list[str]) -> None:
     """Load, score, print."""
-    folder, options = parse_folder(Evaluate, "evaluate", words, "RUN")
+    folder, options = parse_folder(Evaluate, "evaluate", words, "RUN|NETWORK")
     require_int("--episodes", options.episodes, 1)
     device = require_device(options.device or default_device())
     subject = open_run(folder, "evaluate", step=options.step, device=device)
@@ -85,9 +87,9 @@ def run(words: list[str]) -> None:
     everywhere = score(None)
     beyond = score(slice(trained, None)) if tunnel.readouts > trained else None
     if options.json:
-        _print_json(subject, everywhere, beyond, options.step)
+        _print_json(folder, subject, everywhere, beyond, options.step)
         return
-    _print_heading(subject, everywhere.run, options.step)
+    _print_heading(folder, subject, everywhere.run, options.step)
     _print_result(subject, everywhere)
     if beyond is not None:
         first, last = trained + 1, tunnel.readouts
@@ -96,14 +98,12 @@ def run(words: list[str]) -> None:
     print_legend("predictor")
 
 
-def _print_heading(subject: Run, score: Score, step: int | None) -> None:
+def _print_heading(folder: Path, subject: Run, score: Score, step: int | None) -> None:
     recipe = subject.recipe
     seeds = f"{len(recipe.seeds)} seed{'s' * (len(recipe.seeds) != 1)}"
     steps = ", ".join(map(str, _weights_steps(subject, step)))
     size = f"{models.describe(subject.models[0]).params:,} parameters"
-    show.print_text(
-        f"{subject.path}: {recipe.model}, {size}, {seeds}, weights of step {steps} of {recipe.steps}", "bold"
-    )
+    show.print_text(f"{folder}: {recipe.model}, {size}, {seeds}, weights of step {steps} of {recipe.steps}", "bold")
     show.print_text(describe(score.tunnel))
     show.print_text(show.drawn_from(score.episodes, score.seed, score.stream))
 
@@ -165,13 +165,15 @@ def _weights_steps(subject: Run, step: int | None) -> list[int]:
     """Which step the weights are of; several where seeds stand at different steps."""
     if step is not None:
         return [step]
+    if subject.path is None:  # a shipped network
+        return [subject.steps]
     return sorted({subject.ladder(seed)[-1] for seed in subject.recipe.seeds})
 
 
-def _print_json(subject: Run, everywhere: Result, beyond: Result | None, step: int | None) -> None:
+def _print_json(folder: Path, subject: Run, everywhere: Result, beyond: Result | None, step: int | None) -> None:
     score = everywhere.run
     told = {
-        "run": str(subject.path),
+        "run": str(folder),
         "recipe": subject.recipe.to_dict(),
         "parameters": models.describe(subject.models[0]).params,
         "weights_of_step": _weights_steps(subject, step),

@@ -9,7 +9,7 @@ from typing import Annotated
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Switch, shown
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.place import open_run
+from windtunnel.cli.place import is_shipped, open_run
 from windtunnel.cli.progress import stages
 from windtunnel.cli.survey import print_all, print_summary
 from windtunnel.cli.tunnel import describe
@@ -24,10 +24,11 @@ _ONLY = "Some instruments, separated by commas, instead of all:"
 
 @dataclass(frozen=True)
 class Inspect:
-    """Survey the networks of a run: geometry, interventions, behaviour, training dynamics.
+    """Survey the networks of a run, or one of the shipped ones: geometry, interventions, behaviour, training dynamics.
 
-    What was found is written into the run folder, as survey.json with its arrays; what other instruments found
-    earlier, in the same way, stays in it.  Printed is a summary, or with --all everything.
+    What was found is written into the run folder (of a shipped network: runs/zoo-NAME), as survey.json with its
+    arrays; what other instruments found earlier, in the same way, stays in it.  Printed is a summary, or with --all
+    everything.
     """
 
     only: Annotated[str | None, shown("NAME,NAME", help=f"{_ONLY} {', '.join(NAMES)}.")] = None
@@ -47,7 +48,7 @@ class Inspect:
 
 def run(words: list[str]) -> None:
     """Load, survey, write, print."""
-    folder, options = parse_folder(Inspect, "inspect", words, "RUN")
+    folder, options = parse_folder(Inspect, "inspect", words, "RUN|NETWORK")
     require_int("--episodes", options.episodes, 2)
     require_int("--untrained", options.untrained, 0)
     only = None if options.only is None else [name for name in options.only.split(",") if name]
@@ -56,8 +57,9 @@ def run(words: list[str]) -> None:
     settings = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
     with stages() as progress:
         survey = inspect(subject, only=only, progress=progress, **settings)
-    whole, earlier = merged(survey, folder)
-    path = save_survey(whole, folder)
+    place = Path("runs") / f"zoo-{folder}" if is_shipped(folder) else folder
+    whole, earlier = merged(survey, place)
+    path = save_survey(whole, place)
     if options.json:
         show.print_json({"run": str(folder), **to_dict(survey)})
         return

@@ -68,6 +68,7 @@ def parse(form: type[Form], words: Sequence[str], prog: str) -> Form:
 
 _FOLDERS = {
     "RUN": "the folder of a run, such as runs/first",
+    "RUN|NETWORK": "the folder of a run, such as runs/first, or the name of a shipped network, such as hmm-transformer",
     "STUDY": "the folder of a study, such as results/scratch/quick",
     "DIR": "a folder with runs or results in it, such as runs",
 }

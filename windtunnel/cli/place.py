@@ -8,7 +8,8 @@ from itertools import chain
 from pathlib import Path
 
 from windtunnel.cli.progress import say
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require
+from windtunnel.study import zoo
 from windtunnel.training import Run, load
 
 RUN, STUDY = "recipe.json", "study.json"  # the file by which each is known
@@ -22,11 +23,22 @@ def require_folder(folder: Path) -> None:
         raise InputError(f"{folder}: must be a folder, but is a file")
 
 
+def is_shipped(folder: Path) -> bool:
+    """Is this the name of a shipped network, and no folder?"""
+    return not folder.exists() and str(folder) in zoo.names()
+
+
 def open_run(folder: Path, command: str, *, step: int | None = None, device: str = "cpu") -> Run:
     """The run in a folder, with those of its seeds that have weights; which have not, or not the last, is told.
 
-    Where there is something else, the line says what, and what to type instead.
+    The name of a shipped network serves as well.  Where there is something else, the line says what, and what to type
+    instead.
     """
+    if is_shipped(folder):
+        require(step is None, "--step", step, "left out for a shipped network, which has its last weights alone")
+        return zoo.as_run(str(folder), device)
+    if not folder.exists() and folder.name == str(folder) and (names := zoo.names()):
+        raise InputError(f"{folder}: there is no such folder, and no shipped network of that name ({', '.join(names)})")
     require_folder(folder)
     if not (folder / RUN).exists():
         if (folder / STUDY).exists():

@@ -76,6 +76,15 @@ def load(name: str, device: str = "cpu") -> nn.Module:
     return model.to(require_device(device)).eval()
 
 
+def as_run(name: str, device: str = "cpu") -> Run:
+    """The network as a run of one seed, for what works on runs; without folder, checkpoints or history."""
+    model = load(name, device)
+    recipe = Recipe.from_dict(model.card["recipe"])  # type: ignore[index]
+    (seed,) = recipe.seeds
+    history = {seed: [{"step": recipe.steps}]}  # what is shipped was trained to its end
+    return Run(recipe, weights={seed: dict(model.state_dict())}, history=history, device=device)
+
+
 @dataclass(frozen=True)
 class Checked:
     """A network scored on fresh episodes, beside its card."""
