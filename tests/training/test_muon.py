@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from windtunnel.training.muon import Muon, orthogonalise
+from windtunnel.training.muon import Muon, orthogonalise, step_together
 
 SHAPES = [(16, 16), (48, 16), (16, 48), (5, 64), (1, 8), (8, 1)]
 any_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -109,3 +109,44 @@ def test_a_matrix_without_gradient_stays():
     used.grad = torch.ones(4, 4)
     muon.step(0.1)
     assert torch.equal(unused, before)
+
+
+def networks(count: int) -> list[list[torch.nn.Parameter]]:
+    """Weights of some networks of one shape, wide and tall and square, two of each."""
+    found = [
+        [weight for i, shape in enumerate(SHAPES) for weight in random_matrices(2, shape, 50 * n + i)]
+        for n in range(count)
+    ]
+    return [[torch.nn.Parameter(weight.clone()) for weight in weights] for weights in found]
+
+
+def give_gradients(weights: list[torch.nn.Parameter], seed: int) -> None:
+    for index, weight in enumerate(weights):
+        weight.grad = random_matrices(1, tuple(weight.shape), 100 * seed + index)[0]
+
+
+def test_networks_together_move_as_each_alone():
+    """Each with its own rate and momentum; wide and tall matrices of all of them in one batch."""
+    together, alone = networks(3), networks(3)
+    settings = {"momentum": 0.9, "weight_decay": 0.1, "dtype": torch.float32}
+    many, single = ([Muon(weights, **settings) for weights in side] for side in (together, alone))
+    for step in range(4):
+        for n in range(3):
+            give_gradients(together[n], 10 * n + step)
+            give_gradients(alone[n], 10 * n + step)
+            single[n].step(0.01 * (n + 1))
+        step_together(many, [torch.tensor(0.01 * (n + 1)) for n in range(3)])
+    for mine, own in zip(many, single, strict=True):
+        torch.testing.assert_close(mine.state, own.state, rtol=1e-5, atol=1e-6)
+    for mine, own in zip(together, alone, strict=True):
+        torch.testing.assert_close([w.data for w in mine], [w.data for w in own], rtol=1e-5, atol=1e-6)
+
+
+def test_a_broken_network_does_not_touch_its_neighbour():
+    broken, whole = networks(2)
+    muons = [Muon(weights, momentum=0.9, weight_decay=0.0, dtype=torch.float32) for weights in (broken, whole)]
+    give_gradients(whole, 0)
+    for weight in broken:
+        weight.grad = torch.full_like(weight, torch.nan)
+    step_together(muons, [0.1, 0.1])
+    assert all(weight.isnan().all() for weight in broken) and all(weight.isfinite().all() for weight in whole)

@@ -12,7 +12,7 @@ from torch import nn
 from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, Counts, same, tiny
 from windtunnel import evaluate
 from windtunnel.errors import InputError
-from windtunnel.training.network import Network
+from windtunnel.training.network import Network, finish_step
 
 
 def network(seed: int = 0, factory=None, **options) -> Network:
@@ -181,3 +181,20 @@ def test_steps_see_fresh_data():
     first = net._draw(net.step, net.seed)[0]
     net.advance()
     assert not torch.equal(first, net._draw(net.step, net.seed)[0])
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+def test_a_step_finished_together_is_each_network_s_own(optimiser):
+    """Seeds at different steps, and so at different rates; averages follow."""
+    options = {"optimiser": optimiser, "average": 0.9, "steps": 10, "warmup": 4}
+    together, alone = ([network(seed, **options) for seed in (0, 1)] for _ in range(2))
+    together[1].advance()
+    alone[1].advance()
+    for net in together:
+        net.begin_step()
+    finish_step(together)
+    for net, other in zip(together, alone, strict=True):
+        other.advance()
+        assert int(net.step) == int(other.step)
+        for name, value in net.state().items():
+            torch.testing.assert_close(value, other.state()[name], rtol=1e-5, atol=1e-6, msg=name)

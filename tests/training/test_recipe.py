@@ -14,7 +14,7 @@ from windtunnel.training import Optimiser, Recipe, Schedule, recipe_for
 from windtunnel.training.recipes import generic, quick
 from windtunnel.training.standard import NAMED, STANDARD
 from windtunnel.training.start import apply_options
-from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 IDENTITY = ((1.0, 0.0), (0.0, 1.0))
 TUNNELS = [
@@ -39,7 +39,7 @@ def test_a_named_recipe_is_the_same_after_json(name):
 
 @pytest.mark.parametrize("pair", STANDARD, ids="-".join)
 def test_the_recipe_for_a_pair_is_the_standard_one_and_survives_json(pair):
-    tunnel = {"hmm": HMM(), "bijection": Bijection(), "recall": Recall()}[pair[0]]
+    tunnel = {"hmm": HMM(), "bijection": Bijection(), "recall": Recall(), "urn": Urn()}[pair[0]]
     recipe = recipe_for(tunnel, pair[1])
     assert recipe == STANDARD[pair](tunnel) == through_json(recipe)
     assert (recipe.tunnel, recipe.model) == (tunnel, pair[1])

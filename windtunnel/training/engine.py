@@ -2,9 +2,10 @@
 
 On a GPU the whole step of every seed (sampling, forward, backward, optimiser) is compiled and captured once, each seed
 on its own branch of the graph, and then replayed.  Branches run side by side wherever one alone does not fill the
-card.  No seed's numbers touch another's, so seeds together equal seeds alone; and any module can take part, because
-its parameters need no extra axis.  (The design suggested a leading seed axis with batched products: branches are
-simpler, work for cuDNN's LSTM and for foreign modules, and keep each seed's arithmetic exactly what it is alone.)
+card; at their end Muon moves the matrices of all seeds in one batch.  No seed's numbers touch another's, so seeds
+together equal seeds alone but for the rounding of batched products; and any module can take part, because its
+parameters need no extra axis.  (The design suggested a leading seed axis for everything: branches are simpler, and work
+for cuDNN's LSTM and for foreign modules.)
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import replace
 import torch
 
 from windtunnel.errors import InputError
-from windtunnel.training.network import Network
+from windtunnel.training.network import Network, finish_step
 
 _WARMUP = 3  # steps before capture, so that every lazy allocation and autotuning has happened
 
@@ -43,33 +44,40 @@ class Engine:
         """Compile, warm up on a scratch copy of the state, capture, and put the state back."""
         saved = [{name: value.clone() for name, value in network.state().items()} for network in self.networks]
         main = torch.cuda.Stream()
-        branches = [torch.cuda.Stream() for _ in self.networks]
         main.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(main):
             for network in self.networks:
                 network.compile()
-                for _ in range(_WARMUP):
+            for _ in range(_WARMUP):
+                for network in self.networks:
                     network.step.zero_()  # a short recipe, or a state near its end: do not run past the table of rates
-                    network.advance()
+                    network.begin_step()
+                finish_step(self.networks)
         torch.cuda.synchronize()
         gc.collect()
         torch.cuda.empty_cache()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=main):
             if len(self.networks) == 1:
-                self.networks[0].advance()
+                self.networks[0].begin_step()
             else:
-                for network, branch in zip(self.networks, branches, strict=True):
-                    branch.wait_stream(main)
-                    with torch.cuda.stream(branch):
-                        network.advance()
-                for branch in branches:
-                    main.wait_stream(branch)
+                self._begin_side_by_side(main)
+            finish_step(self.networks)
         self.graph = graph
         for network, state in zip(self.networks, saved, strict=True):
             network.restore(state)
             network.broken_at.fill_(-1)
         torch.cuda.synchronize()
+
+    def _begin_side_by_side(self, main: torch.cuda.Stream) -> None:
+        """The networks' own parts of a step, each on a branch of the graph."""
+        branches = [torch.cuda.Stream() for _ in self.networks]
+        for network, branch in zip(self.networks, branches, strict=True):
+            branch.wait_stream(main)
+            with torch.cuda.stream(branch):
+                network.begin_step()
+        for branch in branches:
+            main.wait_stream(branch)
 
 
 def fitting_batch(network: Network) -> int | None:

@@ -8,17 +8,20 @@ For a weight matrix with gradient G (Jordan et al. 2024):
     W ← (1 − lr·decay) W − lr · √max(1, rows/columns) · O
 
 torch has an optimiser of the same name that goes matrix by matrix; ours stacks matrices of equal shape, so the
-iteration is a handful of batched products however deep the network.  Tested against torch's.  (The size of an update
-does not depend on which way a matrix lies: the iteration commutes with transposition.)
+iteration is a handful of batched products however deep the network and however many seeds.  Tested against torch's.
+(The size of an update does not depend on which way a matrix lies: the iteration commutes with transposition.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+_foreach_lerp, _foreach_lerp_ = torch._foreach_lerp, torch._foreach_lerp_  # pyright: ignore[reportPrivateImportUsage]
+_foreach_mul_, _foreach_sub_ = torch._foreach_mul_, torch._foreach_sub_  # pyright: ignore[reportPrivateImportUsage]
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # steepest slope at 0 while singular values stay within about [0.7, 1.2]
 _ITERATIONS = 5
@@ -54,28 +57,52 @@ class Muon:
         self.groups = list(groups.values())
         self.state = [torch.zeros(len(g), *sorted(g[0].shape), device=g[0].device) for g in self.groups]
 
-    @torch.no_grad()
     def step(self, lr: float | Tensor) -> None:
         """One update from the `.grad` of each matrix."""
-        for matrices, momentum in zip(self.groups, self.state, strict=True):
-            # A weight that the loss does not reach has no gradient: it stays, but for the decay.
-            gradients = [torch.zeros_like(m) if m.grad is None else m.grad for m in matrices]
-            gradient = torch.stack([g.mT if _is_tall(g) else g for g in gradients])
-            momentum.lerp_(gradient, 1.0 - self.momentum)
-            ahead = gradient.lerp(momentum, self.momentum)
-            direction = orthogonalise(ahead.to(self.dtype)).to(gradient.dtype) * lr
-            if self.weight_decay:
-                torch._foreach_mul_(matrices, 1.0 - lr * self.weight_decay)  # pyright: ignore[reportPrivateImportUsage]
-            torch._foreach_sub_(matrices, _as_they_stand(direction, matrices))  # pyright: ignore[reportPrivateImportUsage]
+        step_together([self], [lr])
+
+
+@torch.no_grad()
+def step_together(optimisers: Sequence[Muon], rates: Sequence[float | Tensor]) -> None:
+    """One update of some networks of the same shape and settings, each at its own rate.
+
+    Matrices of equal shape of all networks go through the iteration as one batch: for several seeds it takes as many
+    kernels as for one, and those of small matrices fill a card no better than that.
+    """
+    first = optimisers[0]
+    for index, groups in enumerate(zip(*(optimiser.groups for optimiser in optimisers), strict=True)):
+        gradients = [torch.stack([_gradient(matrix) for matrix in group]) for group in groups]
+        momenta = [optimiser.state[index] for optimiser in optimisers]
+        _foreach_lerp_(momenta, gradients, 1.0 - first.momentum)
+        ahead = torch.stack(_foreach_lerp(gradients, momenta, first.momentum))  # (networks, g, m, n)
+        direction = orthogonalise(ahead.flatten(0, 1).to(first.dtype)).to(ahead.dtype).view_as(ahead) * _column(rates)
+        if first.weight_decay:
+            for matrices, lr in zip(groups, rates, strict=True):
+                _foreach_mul_(matrices, 1.0 - lr * first.weight_decay)
+        matrices = [matrix for group in groups for matrix in group]
+        _foreach_sub_(matrices, _as_they_stand(direction, groups[0]))
+
+
+def _gradient(matrix: Tensor) -> Tensor:
+    """On its side, if tall.  A weight that the loss does not reach has none: it stays, but for the decay."""
+    gradient = torch.zeros_like(matrix) if matrix.grad is None else matrix.grad
+    return gradient.mT if _is_tall(gradient) else gradient
+
+
+def _column(rates: Sequence[float | Tensor]) -> float | Tensor:
+    """The rates, to be multiplied with (networks, g, m, n)."""
+    if len(rates) == 1:
+        return rates[0]
+    return torch.stack([torch.as_tensor(rate) for rate in rates]).view(-1, 1, 1, 1)
 
 
 def _is_tall(matrix: Tensor) -> bool:
     return matrix.shape[-2] > matrix.shape[-1]
 
 
-def _as_they_stand(direction: Float[Tensor, "g m n"], matrices: list[Tensor]) -> list[Tensor]:
-    """The step of each matrix in its own shape, times √max(1, rows/columns)."""
-    wide, tall = direction.split([sum(not _is_tall(m) for m in matrices), sum(_is_tall(m) for m in matrices)])
+def _as_they_stand(direction: Float[Tensor, "networks g m n"], matrices: list[Tensor]) -> list[Tensor]:
+    """The step of each matrix in its own shape, times √max(1, rows/columns), network by network."""
+    wide, tall = direction.split([sum(not _is_tall(m) for m in matrices), sum(_is_tall(m) for m in matrices)], dim=1)
     rows_per_column = direction.shape[-1] / direction.shape[-2]
     standing = (tall.mT * rows_per_column**0.5).contiguous()
-    return [*wide.unbind(0), *standing.unbind(0)]
+    return [step for own in zip(wide, standing, strict=True) for kind in own for step in kind]

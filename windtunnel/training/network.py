@@ -7,6 +7,7 @@ can replay the whole step from a captured graph without asking the host anything
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import cast
 
@@ -20,7 +21,7 @@ from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.models.registry import Factory
 from windtunnel.training.halves import half_the_threads, in_halves, worth_halving
-from windtunnel.training.optimiser import Stepper
+from windtunnel.training.optimiser import Stepper, finish_together
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.schedule import rate_table
 from windtunnel.tunnels import STREAMS, Source
@@ -111,27 +112,28 @@ class Network:
     def advance(self) -> None:
         """One step.  Nothing here waits for a GPU."""
         with self._threads():
-            if self._seeded_steps:
-                with torch.random.fork_rng(devices=[]):
-                    torch.default_generator.manual_seed((self.seed << 32) + int(self.step))
-                    loss = self._backward()
-            else:
-                loss = self._backward_in_halves() if self._halved else self._backward()
-            self._move(loss)
+            self.begin_step()
+            finish_step([self])
 
-    @torch.no_grad()
-    def _move(self, loss: Tensor) -> None:
-        """What follows the gradient: bookkeeping, optimiser, average."""
-        value = loss.double()
-        self.broken_at.copy_(torch.where(value.isfinite() | (self.broken_at >= 0), self.broken_at, self.step))
-        self.loss_sum += value
-        self.loss_count += 1
+    def begin_step(self) -> None:
+        """What a step does alone: gradient, bookkeeping, the weights that AdamW moves."""
+        if self._seeded_steps:
+            with torch.random.fork_rng(devices=[]):
+                torch.default_generator.manual_seed((self.seed << 32) + int(self.step))
+                loss = self._backward()
+        else:
+            loss = self._backward_in_halves() if self._halved else self._backward()
+        with torch.no_grad():
+            value = loss.double()
+            self.broken_at.copy_(torch.where(value.isfinite() | (self.broken_at >= 0), self.broken_at, self.step))
+            self.loss_sum += value
+            self.loss_count += 1
+        self.stepper.begin(self.share())
+
+    def share(self) -> float | Tensor:
+        """This step's learning rate, as a share of its peak."""
         share = self.rates.gather(0, self.step[None])[0]
-        self.stepper.step(share if self.device.type == "cuda" else float(share))
-        if self.average is not None:
-            weight = 1.0 - self.recipe.optimiser.average
-            torch._foreach_lerp_(self.average, self.parameters, weight)  # pyright: ignore[reportPrivateImportUsage]
-        self.step += 1
+        return share if self.device.type == "cuda" else float(share)
 
     def take_loss_bits(self) -> float:
         """Mean training loss in bits since the last call."""
@@ -197,3 +199,14 @@ class Network:
                 shapes = f"{tuple(saved[name].shape)}: must be {tuple(value.shape)}"
                 raise InputError(f"checkpoint field {name} has shape {shapes} for this recipe")
             value.copy_(saved[name])
+
+
+@torch.no_grad()
+def finish_step(networks: Sequence[Network]) -> None:
+    """What networks of one recipe do together at the end of a step: the matrices that Muon moves; then the averages."""
+    finish_together([network.stepper for network in networks], [network.share() for network in networks])
+    for network in networks:
+        if network.average is not None:
+            weight = 1.0 - network.recipe.optimiser.average
+            torch._foreach_lerp_(network.average, network.parameters, weight)  # pyright: ignore[reportPrivateImportUsage]
+        network.step += 1

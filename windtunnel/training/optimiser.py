@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError
 from windtunnel.training.adamw import AdamW
-from windtunnel.training.muon import Muon
+from windtunnel.training.muon import Muon, step_together
 from windtunnel.training.recipe import Optimiser
 
 
@@ -32,14 +34,17 @@ class Stepper:
         weights, others = ([p for p in rest if (id(p) in decayed) is decays] for decays in (True, False))
         self.adamw = AdamW([(weights, options.weight_decay), (others, 0.0)], options.betas)
 
-    @torch.no_grad()
     def step(self, share: float | Tensor) -> None:
         """Clip, then move every weight."""
+        self.begin(share)
+        finish_together([self], [share])
+
+    @torch.no_grad()
+    def begin(self, share: float | Tensor) -> None:
+        """Clip, and move the weights that AdamW moves."""
         if self.options.clip > 0:
             nn.utils.clip_grad_norm_(self.parameters, self.options.clip, foreach=True)
         self.adamw.step(share * self.options.lr)
-        if self.muon is not None:
-            self.muon.step(share * self.options.muon_lr)
 
     def state(self) -> dict[str, Tensor]:
         """Everything the next step depends on beside weights and step number; live tensors by name."""
@@ -51,6 +56,14 @@ class Stepper:
         if self.muon is not None:
             found |= {f"muon.{i}": momentum for i, momentum in enumerate(self.muon.state)}
         return found
+
+
+def finish_together(steppers: Sequence[Stepper], shares: Sequence[float | Tensor]) -> None:
+    """Move the matrices that Muon moves, of all networks of a recipe at once."""
+    muons = [stepper.muon for stepper in steppers if stepper.muon is not None]
+    if muons:
+        rates = [share * stepper.options.muon_lr for stepper, share in zip(steppers, shares, strict=True)]
+        step_together(muons, rates)
 
 
 def matrices_of(network: nn.Module) -> list[Tensor]:
