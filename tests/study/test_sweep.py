@@ -21,12 +21,12 @@ def search(landscape) -> dict[int, float]:
 
 
 def test_a_best_rate_inside_needs_three_trials():
-    assert set(search(lambda k: abs(k))) == {-1, 0, 1}
+    assert set(search(lambda k: 4.0 ** abs(k))) == {-1, 0, 1}
 
 
 @pytest.mark.parametrize("best", [-3, -2, 2, 3])
 def test_a_best_rate_at_the_edge_is_followed(best):
-    tried = search(lambda k: abs(k - best))
+    tried = search(lambda k: 4.0 ** abs(k - best))
     assert sweep.choose(tried) == best and max(map(abs, tried)) <= sweep.FARTHEST
     if abs(best) < sweep.FARTHEST:
         assert {best - 1, best + 1} <= set(tried)
@@ -54,7 +54,13 @@ def test_a_trial_is_a_tenth_but_long_enough_to_tell_something(steps, trial):
 def test_rates_that_noise_alone_tells_apart_leave_the_recipe_its_own():
     assert search(lambda k: 8.0 - 0.01 * k) == {0: 8.0, -1: 8.01, 1: 7.99}
     assert sweep.choose({0: 8.0, -1: 8.01, 1: 7.99}) == 0
-    assert sweep.choose({0: 8.0, -1: 8.01, 1: 7.8, 2: 7.9}) == 1
+
+
+def test_a_higher_rate_must_win_clearly():
+    """What short trials said of the residual LSTM on the HMM, whose higher rate then did worse."""
+    assert sweep.choose({0: 0.0467, -1: 0.0551, 1: 0.0327, 2: 0.0588}) == 0
+    assert sweep.choose({0: 0.0467, -1: 0.0551, 1: 0.0300, 2: 0.0588}) == 1
+    assert sweep.choose({0: 0.0101, -1: 0.0097, 1: 0.0487, -2: 0.0388}) == -1
 
 
 def test_the_sweep_reads_the_validation_stream_of_a_seed_that_no_final_run_has():

@@ -2,8 +2,10 @@
 
 Rates are the recipe's times 3^k.  First k = −1, 0, 1, each at a tenth of the steps, but at least 200 (after 100 no
 network had found binding, and the choice was noise); while the best is at the edge the next rate beyond it is tried as
-well, up to k = ±3.  The best has the lowest KL on the validation stream; rates that come within 2% of it are not told
-apart, and the nearest to the recipe's own is taken.  A rate that diverges has lost.
+well, up to k = ±3.  The best has the lowest KL on the validation stream, but not by a hair: each threefold step up must
+lower it by a third, each step down by 2%.  Short trials flatter high rates, because they stand at their peak so
+briefly: of seven cells that took one for less, one did worse than at its own rate, and in three networks broke
+(`docs/log.md`).  A rate that diverges has lost.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from windtunnel.training import Diverged, Recipe, train
 FIRST = (0, -1, 1)
 FARTHEST = 3
 SHARE, LEAST_STEPS = 10, 200
-TIE = 1.02
+UP, DOWN = 1.5, 1.02  # what a step away from the recipe's own rate must lower the KL by
 SEED = 1000  # no final seed is so large
 
 
@@ -57,15 +59,14 @@ def following(tried: Mapping[int, float]) -> int | None:
 
 
 def choose(tried: Mapping[int, float]) -> int:
-    """The k nearest to 0 of those with the lowest KL, the lower of two; the recipe's own rate if all diverged.
+    """The k with the lowest KL, steps up and down at their price; the recipe's own rate if all diverged.
 
-    >>> choose({0: 8.0, -1: 8.01, 1: 7.99}), choose({0: 0.5, -1: 0.4, 1: 0.4}), choose({0: 0.5, 1: 0.4})
+    >>> choose({0: 8.0, -1: 8.01, 1: 7.99}), choose({0: 0.5, -1: 0.4, 1: 0.4}), choose({0: 0.5, 1: 0.3, 2: 0.25})
     (0, -1, 1)
     """
-    lowest = min(tried.values())
-    if not math.isfinite(lowest):
-        return 0
-    return min((k for k, kl in tried.items() if kl <= TIE * lowest), key=lambda k: (abs(k), k))
+    priced = {k: kl * (UP**k if k > 0 else DOWN**-k) for k, kl in tried.items()}
+    best = min(priced, key=lambda k: (priced[k], abs(k)))
+    return best if math.isfinite(priced[best]) else 0
 
 
 def try_rate(recipe: Recipe, k: int, device: str, train: Callable = train, **options: Any) -> float | None:
