@@ -10,9 +10,9 @@ import pytest
 
 from tests.study.micro import micro
 from windtunnel.errors import InputError
-from windtunnel.study import making, reproduce, surveying
+from windtunnel.study import rate, reproduce, surveying
 from windtunnel.study.__main__ import main
-from windtunnel.study.making import OutOfTime
+from windtunnel.study.pause import OutOfTime
 from windtunnel.study.plan import Condition, Plan
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.sitting import Sitting
@@ -137,7 +137,7 @@ def test_what_does_not_apply_is_no_failure():
 
 # --- time
 def test_the_time_limit_binds_a_sweep_and_a_trial_goes_on(tmp_path, monkeypatch):
-    asked, real = [], making.sweep.try_rate
+    asked, real = [], rate.sweep.try_rate
 
     def spy(recipe, k, device, **options):
         asked.append((k, options["max_minutes"], options["out"].exists()))
@@ -145,7 +145,7 @@ def test_the_time_limit_binds_a_sweep_and_a_trial_goes_on(tmp_path, monkeypatch)
             options["max_minutes"] = 1e-9
         return real(recipe, k, device, **options)
 
-    monkeypatch.setattr(making.sweep, "try_rate", spy)
+    monkeypatch.setattr(rate.sweep, "try_rate", spy)
     plan, told = only("small-urn-lstm"), []
     study = reproduce(out=tmp_path, plan=plan, device="cpu", max_minutes=5, say=told.append)
     assert study.head()["finished"] == [] and "goes on from here" in told[-1]

@@ -6,9 +6,7 @@ others go on from where they stand.  What was begun on another machine, whose ne
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,26 +15,18 @@ import torch
 from windtunnel import models
 from windtunnel.environment import environment
 from windtunnel.fidelity import Predictor, baselines
-from windtunnel.study import measure, sweep
+from windtunnel.study import measure
 from windtunnel.study.inspecting import Inspecting
 from windtunnel.study.overlap import overlap
+from windtunnel.study.pause import OutOfTime
 from windtunnel.study.plan import Cell
 from windtunnel.study.quantity import number, plain
+from windtunnel.study.rate import Rate
 from windtunnel.training import Diverged, Recipe, Run, train
 from windtunnel.training.folder import RunFolder
 
 if TYPE_CHECKING:
     from windtunnel.study.sitting import Sitting
-
-SETUP_MINUTES = 0.75  # with less than this left, a GPU would only compile
-
-
-class OutOfTime(Exception):
-    """The time given is over; everything is saved."""
-
-
-class Waits(Exception):
-    """A cell that cannot be made before another one, and which."""
 
 
 class Making:
@@ -47,7 +37,7 @@ class Making:
         self.plan, self.folder, self.device = sitting.plan, sitting.folder, sitting.device
         self.world = self.plan.world(cell.world)
         self.planned = self.plan.describe(cell)
-        self.inspecting = Inspecting(sitting, cell)
+        self.inspecting, self.rate = Inspecting(sitting, cell), Rate(sitting, cell)
         self.draft: dict[str, Any] = {}
 
     def require_same(self) -> None:
@@ -58,7 +48,7 @@ class Making:
         """All of it, or as much as the time allows."""
         cell = self.cell
         self.draft = self._begun()
-        recipe = self._at_chosen_rate()
+        recipe = self.rate.chosen()
         run = self._trained(recipe)
         if self.sitting.scope.train_only:
             return
@@ -94,57 +84,6 @@ class Making:
         self.folder.write_draft(self.cell.name, self.draft)
         self.sitting.keep_time()
 
-    # --- the rate
-    def _at_chosen_rate(self) -> Recipe:
-        """The recipe at the rate that the sweep chose."""
-        cell = self.cell
-        if cell.sweep is None:
-            return cell.recipe
-        tried = self._tried()
-        while (k := sweep.following(tried)) is not None:
-            if not cell.sweeps:
-                raise Waits(f"{cell.name}: waits for {cell.sweep}, whose learning rate it takes")
-            self.sitting.say(f"{cell.name}: learning rate × 3^{k}, {sweep.trial_steps(cell.recipe)} steps")
-            place = self.folder.path / "sweeps" / f"{cell.name}-{k}"  # a kill costs no more than half a trial
-            tick, waited = time.monotonic(), self.sitting.waited
-            options = {"out": place, "max_minutes": self._minutes(), "turn": self.sitting.stepping}
-            kl = sweep.try_rate(cell.recipe, k, self.device, **options)
-            tried |= {} if kl is None else {k: kl}
-            self._keep_sweep(tried, time.monotonic() - tick - (self.sitting.waited - waited))
-            if kl is None:
-                raise OutOfTime
-            shutil.rmtree(place, ignore_errors=True)
-        return sweep.at_rate(cell.recipe, sweep.choose(tried))
-
-    def _keep_sweep(self, tried: Mapping[int, float], seconds: float) -> None:
-        """Its seconds stand with it: a sweep outlives the machine it was made on."""
-        spent = self.folder.sweep(self.cell.name).get("seconds", 0.0) + seconds
-        told = {str(rate): plain(value) for rate, value in tried.items()}
-        record = {"planned": self._sweep_planned(self.cell), "kl_bits": told, "seconds": round(spent, 2)}
-        self.folder.write_sweep(self.cell.name, record)
-        self.sitting.keep_time()
-
-    def _tried(self) -> dict[int, float]:
-        """Exponent -> KL in bits, of the sweep that decides this cell's rate."""
-        name = str(self.cell.sweep)
-        kept = self.folder.sweep(name)
-        if not kept:
-            return {}
-        owner = next((cell for cell in self.plan.cells if cell.name == name), self.cell)
-        self.folder.require_same("sweeps", f"{name}.json", kept, self._sweep_planned(owner))
-        return {int(k): number(kl) for k, kl in kept["kl_bits"].items()}
-
-    def _sweep_planned(self, cell: Cell) -> dict[str, Any]:
-        return {"recipe": self.plan.describe(cell)["recipe"]}
-
-    def _minutes(self) -> float | None:
-        """Left for training; out of time where a GPU would only set up."""
-        self.sitting.check_time()
-        left = self.sitting.minutes_left
-        if left is not None and left <= (SETUP_MINUTES if self.device != "cpu" else 0.0):
-            raise OutOfTime
-        return left
-
     # --- the networks
     def _trained(self, recipe: Recipe) -> Run | None:
         """All seeds that train; those that diverge are noted and the others go on.  None if all diverge."""
@@ -162,7 +101,7 @@ class Making:
                     seeds=seeds,
                     out=place,
                     device=self.device,
-                    max_minutes=self._minutes(),
+                    max_minutes=self.sitting.minutes_to_train(),
                     tracker=self.sitting.watch(heading),
                     turn=self.sitting.stepping,
                 )
@@ -203,8 +142,7 @@ class Making:
     def _record(self, recipe: Recipe, run: Run | None) -> dict[str, Any]:
         cell, draft = self.cell, self.draft
         kept = run.recipe.seeds if run is not None else ()
-        spent = {"survey": sum(draft["surveyed"].values())}
-        spent |= {"sweep": self.folder.sweep(cell.name).get("seconds", 0.0)} if cell.sweeps else {}
+        spent = {"survey": sum(draft["surveyed"].values())} | ({"sweep": self.rate.seconds} if cell.sweeps else {})
         record = {
             "kind": "networks",
             "world": cell.world,
@@ -225,10 +163,8 @@ class Making:
             "history": _history(run),
             "environment": environment(self.device),
         }
-        if cell.sweep is not None:
-            tried = self._tried()
-            told = {str(k): plain(kl) for k, kl in sorted(tried.items())}
-            record["sweep"] = {"of": cell.sweep, "kl_bits": told, "chosen": sweep.choose(tried)}
+        if rate := self.rate.record():
+            record["sweep"] = rate
         if "overlap" in draft:
             record["overlap"] = draft["overlap"]
         return record

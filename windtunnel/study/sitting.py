@@ -13,11 +13,14 @@ from windtunnel.errors import require, require_choice
 from windtunnel.study import lanes, measure
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.estimate import GUESSED, Known, beside_seconds, cell_seconds, duration, training_seconds
-from windtunnel.study.making import Making, OutOfTime, Waits
+from windtunnel.study.making import Making
+from windtunnel.study.pause import OutOfTime, Waits
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.results import StudyFolder
 from windtunnel.training import Tracker
 from windtunnel.training.turn import turn
+
+SETUP_MINUTES = 0.75  # with less than this left, a GPU would only compile
 
 Say = Callable[[str], None]
 Watch = Callable[[str], Tracker | str]
@@ -94,6 +97,14 @@ class Sitting:
         left = self.minutes_left
         if left is not None and (left <= 0 or (self.worked and left < needed_s / 60)):
             raise OutOfTime
+
+    def minutes_to_train(self) -> float | None:
+        """Left for training, None without a limit; out of time where a GPU would only set up."""
+        self.check_time()
+        left = self.minutes_left
+        if left is not None and left <= (SETUP_MINUTES if self.device != "cpu" else 0.0):
+            raise OutOfTime
+        return left
 
     def run(self) -> StudyFolder:
         """Every cell that is not done."""

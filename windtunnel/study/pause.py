@@ -1,0 +1,11 @@
+"""Why a sitting leaves off in the middle of a cell."""
+
+from __future__ import annotations
+
+
+class OutOfTime(Exception):
+    """The time given is over; everything is saved."""
+
+
+class Waits(Exception):
+    """A cell that cannot be made before another one, and which."""
