@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from tables import made_with, table
 
+from windtunnel.models import build, describe
 from windtunnel.study.claims import GEOMETRIC
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.paper_plan import SURVEYED
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
+from windtunnel.training.recipe import Recipe
 
 Entry = Mapping[str, Any]
 UNKNOWABLE = "not identifiable"
@@ -30,8 +33,11 @@ def answer(verdict: Entry) -> str:
     """
     if verdict["outcome"] == UNTESTED and UNKNOWABLE in verdict["reasons"][0]:
         return UNKNOWABLE
+    if verdict["outcome"] == ONLY_AS:
+        return f"holds only {verdict['only_as']}"
     plain = {REPRODUCED: "holds", NOT: "does not hold", INCONCLUSIVE: "undecided", UNTESTED: "not judged"}
-    return f"holds only {verdict['only_as']}" if verdict["outcome"] == ONLY_AS else plain[verdict["outcome"]]
+    back = verdict.get("held_back")
+    return plain[verdict["outcome"]] + (f" ({back})" if back else "")
 
 
 def section(entry: Entry) -> list[str]:
@@ -63,6 +69,7 @@ def networks(evidence: Evidence) -> list[str]:
         rows.append(
             [
                 name,
+                *made_of(Recipe.from_dict(cell["recipe"])),
                 f"{len(cell['seeds'])} × {cell['recipe']['steps']}",
                 f"{kl.brief(2)} (uniform {uniform:.2g})",
                 f"{len(surveyed)} × {cell['planned']['survey']['episodes']}, {len(cell['survey'])} readings",
@@ -70,8 +77,21 @@ def networks(evidence: Evidence) -> list[str]:
                 f"{made_with(cell['environment'])}, commit {cell['environment']['commit']}",
             ]
         )
-    columns = ["network", "seeds × steps", "KL, bits", "seeds × episodes surveyed", "seconds: training + survey", "on"]
+    columns = ["network", "depth × width", "positions", "optimiser and peak rates", "seeds × steps", "KL, bits"]
+    columns += ["seeds × episodes surveyed", "seconds: training + survey", "on"]
     return ["## The networks", "", *table(columns, rows)]
+
+
+def made_of(recipe: Recipe) -> list[str]:
+    """Shape, positions and optimiser of the networks of a recipe."""
+    with torch.device("meta"):  # only its shape is wanted
+        shape = describe(build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)).shape
+    heads = f", {shape['heads']} heads" if "heads" in shape else ""
+    style = f", {shape['style']}" if "style" in shape else ""
+    how = recipe.optimiser
+    rate = f"Muon {how.muon_lr:.2g}, AdamW {how.lr:.2g}" if how.kind == "muon" else f"AdamW {how.lr:.2g}"
+    batch = f"batch {recipe.batch}, target: {recipe.supervision}"
+    return [f"{shape['depth']} × {shape['width']}{heads}{style}", str(shape.get("positions", "–")), f"{rate}, {batch}"]
 
 
 def page(study: StudyFolder) -> str:
@@ -85,8 +105,9 @@ def page(study: StudyFolder) -> str:
         " ledger (`windtunnel claims results/paper`), in plain words: a statement *holds* when the interval over"
         " seeds lies on the claimed side of its line and its controls pass (each null is the same instrument on"
         " something that carries no signal); it *holds only …* when a control fails, in the words of that control;"
-        " it *does not hold* when the interval lies on the other side; it is *undecided* when an interval"
-        " straddles, or when the test does not survive Holm's correction over all claims; *not identifiable* when"
+        " it *does not hold* when the interval lies on the other side, or that of a control does while the rest is"
+        " open; it is *undecided* when an interval straddles, or when the test does not survive Holm's correction"
+        " over all claims, which is then said; *not identifiable* when"
         " the data cannot tell, and *not judged* where a network has not been trained yet, has not learned its task"
         " or has no such tensor."
         " The first row of each table is the statement itself; the rows after it put the same question to networks"

@@ -14,7 +14,7 @@ from typing import Any
 from tables import interval, load
 
 from windtunnel.study.files import markdown
-from windtunnel.study.paper_plan import ARCHITECTURES, READ_SEEDS
+from windtunnel.study.paper_plan import ARCHITECTURES, BESIDE_SEEDS, READ_SEEDS
 from windtunnel.study.presets import plan_for
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity
@@ -84,7 +84,9 @@ def verdicts(study: StudyFolder) -> str:
         f"Of {len(ledger)} published statements: {told}. All of them with numbers, intervals and reasons:"
         " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
         f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
-        f" Scores are over all seeds of a cell, instruments over {READ_SEEDS} of them."
+        " Scores and training dynamics are over all seeds of a cell, the instruments that decide a claim over"
+        f" {READ_SEEDS} of them, those beside it over {BESIDE_SEEDS}; each number says over how many. *Inconclusive*"
+        " with a p-value: the interval lies clear of the line, but Holm's correction over all tests asks for more."
         f" {_cost(head['seconds'], devices)}",
         "",
         "<details><summary>The verdicts</summary>",
@@ -110,11 +112,9 @@ def _how_far(study: StudyFolder) -> str:
     """How much of the plan is finished."""
     head = study.head()
     done, planned = len(head["finished"]), len(plan_for(head["preset"]).cells)
-    return (
-        f"The study has finished all of its {done} cells."
-        if done == planned
-        else (f"So far the study has finished {done} of its {planned} cells, and most statements wait for the others.")
-    )
+    if done == planned:
+        return f"The study has finished all of its {done} cells."
+    return f"So far the study has finished {done} of its {planned} cells; what is not tested waits for the others."
 
 
 def _decisive(entry: Mapping[str, Any]) -> str:

@@ -16,6 +16,8 @@ from tests.study.plants import CANNOT, PLANTS, keys, order
 from windtunnel.study.claims import GEOMETRIC
 from windtunnel.study.paper_plan import SURVEYED
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
+from windtunnel.training import recipe_for
+from windtunnel.tunnels import HMM
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -111,6 +113,8 @@ def test_the_words_of_an_answer():
     plain = {REPRODUCED: "holds", NOT: "does not hold", INCONCLUSIVE: "undecided", UNTESTED: "not judged"}
     for outcome, words in plain.items():
         assert geometry_page.answer({"outcome": outcome, "reasons": ["needs a cell"]}) == words
+    back = {"outcome": INCONCLUSIVE, "held_back": "p = 0.02, not enough among 30 tests", "reasons": [""]}
+    assert geometry_page.answer(back) == "undecided (p = 0.02, not enough among 30 tests)"
     unknowable = {"outcome": UNTESTED, "reasons": ["x: no reading (not identifiable: position fixes the entropy)"]}
     assert geometry_page.answer(unknowable) == "not identifiable"
 
@@ -128,6 +132,30 @@ def test_other_networks_stand_below_the_statement_with_their_own_answers(tmp_pat
     assert rows[1].startswith("| bijection-replacement-transformer | **does not hold** |")
     assert "Holm" in rows[0] and "Holm" not in rows[1]
     json.dumps(entry)
+
+
+def test_what_a_network_is_made_of():
+    tunnel = HMM()
+    options = {"depth": 2, "width": 48, "heads": 3, "positions": "rope"}
+    attentive = recipe_for(tunnel, "transformer").with_options(model_options=options)
+    shape, positions, optimiser = geometry_page.made_of(attentive)
+    assert (shape, positions) == ("2 × 48, 3 heads", "rope")
+    assert f"batch {attentive.batch}" in optimiser and f"AdamW {attentive.optimiser.lr:.2g}" in optimiser
+    shape, positions, _ = geometry_page.made_of(recipe_for(tunnel, "lstm"))
+    assert shape.endswith(", residual") and positions == "–"
+
+
+def test_a_verdict_that_the_correction_takes_back_says_so_in_the_readme(tmp_path):
+    p = Planted()
+    p.learned("bijection-transformer")
+    for metric in ("entropy_mae_bits", "curve_mae_bits"):
+        p.score("bijection-transformer", metric, [0.0025, 0.0024, 0.0029, 0.0021, 0.0022])
+    for name in ("every-layer", "sharpening", "value-manifold"):
+        PLANTS[name](p, "straddle")
+    study = p.write(tmp_path)
+    (row,) = [line for line in readme_parts.verdicts(study).splitlines() if "0.003 (v1)" in line]
+    assert "[0.00206, 0.00281] over 5 seeds; the line is below 0.003" in row
+    assert row.endswith("| inconclusive (p = 0.017, not enough among 5 tests) |")
 
 
 def test_each_part_of_the_readme_has_its_place():

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
+from windtunnel import models
+from windtunnel.geometry import Measurement, belief_survey, values
 from windtunnel.geometry import beliefs as pure
 from windtunnel.geometry.ridge import errors, folds
 from windtunnel.geometry.task import exact_belief, next_token, window_belief
-from windtunnel.tunnels import HMM, Bijection
+from windtunnel.tunnels import HMM, Bijection, Recall
 
 N, K, C, D = 60, 5, 4, 24
 
@@ -111,3 +115,58 @@ def test_a_symbol_predictor_is_held_against_the_state_belief():
     np.testing.assert_allclose(belief, states.episodes(latent).posterior.numpy(), atol=1e-12)
     np.testing.assert_allclose(next_token(symbols, episodes), episodes.posterior.numpy(), atol=1e-12)
     np.testing.assert_allclose(window_belief(symbols, episodes, 5), belief, atol=1e-9)
+
+
+def decoded_entropy(tunnel, episodes) -> list[Measurement]:
+    model = models.build("transformer", tunnel, depth=1, width=8, heads=2)
+    found = belief_survey.beliefs(
+        model, tunnel, episodes, [models.build("transformer", tunnel, depth=1, width=8, seed=1)]
+    )
+    return [m for m in found if isinstance(m, Measurement) and m.name.startswith("entropy decoded")]
+
+
+def test_a_faint_direction_that_tells_entropy_is_read_and_noise_is_not(monkeypatch):
+    """A thousandth of the layer's variance: its shape does not follow entropy, and a linear map reads all of it."""
+    tunnel = HMM(states=3, symbols=3, length=6)
+    episodes, rng = tunnel.sample(96), np.random.default_rng(0)
+    entropy = episodes.entropy_bits.double().numpy()
+    axes = np.linalg.qr(rng.standard_normal((D, D)))[0]
+    loud = rng.standard_normal((2, 96, 6, D - 1)) * 5.0
+    told = np.concatenate([entropy[..., None], loud[1]], -1) @ axes
+    layers = {"embed": loud[0], "blocks.0.residual": told}
+    noise = {name: rng.standard_normal(x.shape) for name, x in layers.items()}
+    given = iter([layers, noise])
+    monkeypatch.setattr(belief_survey, "at_readout", lambda *_: next(given))
+    last, best = decoded_entropy(tunnel, episodes)
+    assert last.value > 0.99 and last.low > 0.99
+    assert best.where["layer"] == last.where["layer"] == 0 and best.searched == 2
+    assert last.arrays["value"][0] < 0.05  # the noise before the block
+    assert set(last.nulls) == {"untrained", "shuffled episodes"}
+    assert last.nulls["untrained"].max() < 0.05 and last.nulls["shuffled episodes"].max() < 0.1
+    assert len(last.nulls["shuffled episodes"]) == belief_survey.DRAWS
+    share = values.entropy_alone(entropy)[0]
+    rows = told.reshape(-1, D)
+    assert share(rows) < 0.05 and share(values.first_component(rows)) < 0.05
+
+
+def test_what_position_tells_of_entropy_is_in_the_shuffled_null(monkeypatch):
+    tunnel = Bijection(symbols=6, length=8, replacement=True)
+    episodes = tunnel.sample(96)
+    position = np.broadcast_to(np.eye(8), (96, 8, 8)) + 0.01 * np.random.default_rng(0).standard_normal((96, 8, 8))
+    monkeypatch.setattr(belief_survey, "at_readout", lambda *_: {"embed": position, "blocks.0.residual": position})
+    last = decoded_entropy(tunnel, episodes)[0]
+    shuffled = last.nulls["shuffled episodes"]
+    assert last.value > 0.2 and shuffled.mean() == pytest.approx(last.value, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "why"),
+    [
+        (Bijection(symbols=4, length=4), "a function of position alone"),
+        (Recall(pairs=3, queries=2, filler=1, keys=4, values=4), "the same everywhere"),
+    ],
+    ids=["bijection", "recall"],
+)
+def test_where_position_fixes_the_entropy_none_is_decoded(tunnel, why):
+    (found,) = decoded_entropy(tunnel, tunnel.sample(24))
+    assert math.isnan(found.value) and "not identifiable" in found.note and why in found.note

@@ -70,6 +70,15 @@ def decoding(rng):
     return scores[0], scores[1:], "above"
 
 
+def entropy_decoding(rng):
+    """x holds position and noise: of entropy, which falls with position, it tells no more than of another episode's."""
+    entropy = 2.0 - 0.3 * np.arange(4) + rng.uniform(size=(16, 4))
+    x = np.concatenate([np.broadcast_to(np.eye(4), (16, 4, 4)), rng.standard_normal((16, 4, 3))], -1)
+    targets = beliefs.shuffled_targets(entropy[..., None], B, rng)
+    scores = [beliefs.ratio(errors(*pair)) for pair in zip(targets, held_out(x, targets, folds(16)))]
+    return scores[0], scores[1:], "above"
+
+
 def decoding_beyond(rng):
     """x holds the window and noise; the belief holds the window and other noise."""
     window = rng.standard_normal((24, 3, 2))
@@ -110,6 +119,7 @@ NOISE: list[Callable] = [
     entropy_order,
     position_order,
     decoding,
+    entropy_decoding,
     decoding_beyond,
     lens_kl,
     cluster_agreement,

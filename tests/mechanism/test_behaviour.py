@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from tests.mechanism.planted import TINY, Chance, Exact
+from tests.mechanism.planted import TINY, Chance, Exact, noise
 from windtunnel.errors import InputError
 from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.geometry import Missing
@@ -45,6 +45,29 @@ def test_a_short_memory_shows_its_length(window):
             assert found["slope", lag].value > 0.3
         else:
             assert found["slope", lag].value == 0.0 == found["correlation", lag].value
+
+
+class Jittery:
+    """Exact but for an error of a millionth, which depends on all it has read."""
+
+    def __init__(self, tunnel) -> None:
+        self.exact = Exact(tunnel)
+
+    def log_probs(self, inputs):
+        log_probs = self.exact.log_probs(inputs)
+        return (log_probs + 1e-6 * noise(inputs, log_probs.shape[-1])[:, inputs.readout]).log_softmax(-1)
+
+
+def test_where_the_exact_belief_hardly_moves_there_is_no_slope():
+    """Memory fades as 0.05 to the power of the lag: after 16 steps an error of a millionth is all there is."""
+    transition = ((0.525, 0.475), (0.475, 0.525))
+    tunnel = HMM(states=2, symbols=2, length=20, header=None, transition=transition, emission=((0.8, 0.2), (0.3, 0.7)))
+    found = evidence_flip(Jittery(tunnel), tunnel, tunnel.sample(32), [])
+    slopes = {m.where["lag"]: m for m in found if not isinstance(m, Missing) and m.name.endswith("slope")}
+    assert all(m.value == pytest.approx(1.0, abs=0.05) for m in slopes.values()) and {0, 1, 2} == set(slopes)
+    missing = {m.name: m.reason for m in found if isinstance(m, Missing)}
+    assert list(missing) == [f"evidence flip, lag {lag}" for lag in (4, 8, 16)]
+    assert all("nothing to follow: the exact belief itself moves" in reason for reason in missing.values())
 
 
 def test_chance_is_seldom_claimed():

@@ -9,11 +9,14 @@ import torch
 
 from tests.models.cases import TUNNELS, small
 from windtunnel.errors import InputError
-from windtunnel.fidelity.metrics import model_entropy_bits
+from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.mechanism import INSTRUMENTS, late, patch, roles, survey
+from windtunnel.mechanism.chance import rotation
+from windtunnel.mechanism.roles import sites
 from windtunnel.mechanism.survey import run
 from windtunnel.models.taps import Edit
+from windtunnel.models.trace import trace
 from windtunnel.tunnels import HMM, Bijection, Recall
 
 ABSENT = {  # what each network has not
@@ -95,6 +98,52 @@ def test_roles_before_a_step_need_a_way_to_reach_it():
     assert by["carry", 1, "before it"].value == 0.0 == by["update", 1, "before it"].value
     assert by["carry", 0, "before it"].value != 0.0 and by["carry", 1, "at it"].value != 0.0
     assert ("routing", "all", "at it") in by and ("carry", "all", "at it") not in by
+
+
+def test_a_role_and_its_nulls_are_of_the_same_episodes_and_nothing_is_moved():
+    """By hand: the tensor set to its mean at the readout, on whole sequences; and with the damage turned."""
+    tunnel, step = TUNNELS["hmm-rows"], 2
+    model, blank = (small("transformer", tunnel, width=16, seed=seed).double() for seed in (0, 1))
+    episodes = tunnel.sample(20)  # more than the few on which other instruments draw their nulls
+    position = int(episodes.inputs.readout[step])
+
+    def lost(network, turn=None) -> float:
+        x = trace(network, episodes, ["blocks.1.ff.out"])["blocks.1.ff.out"]
+
+        def damaged(value, _):
+            change = x.mean(0)[position] - value[:, position]
+            value = value.clone()
+            value[:, position] += change if turn is None else change @ turn
+            return value
+
+        with torch.no_grad():
+            runs = [
+                network.log_probs(episodes.inputs, tap).double()
+                for tap in (Edit({"blocks.1.ff.out": damaged}), Edit({"blocks.1.ff.out": lambda value, _: value}))
+            ]
+        after, before = (kl_bits(episodes.posterior, run)[:, step].mean() for run in runs)
+        return float(after - before)
+
+    found = roles(model, tunnel, episodes, [blank], step=step, draws=3)
+    (m,) = [
+        m
+        for m in found
+        if isinstance(m, Measurement) and (m.where["role"], m.where["layer"], m.where["site"]) == ("update", 1, "at it")
+    ]
+    assert m.value == pytest.approx(lost(model), abs=1e-9) and m.value != 0
+    assert m.nulls["untrained"] == pytest.approx([lost(blank)], abs=1e-9)
+    turned = [lost(model, rotation(16, 0, draw, 0)) for draw in range(3)]
+    assert m.nulls["random direction, equal size"] == pytest.approx(turned, abs=1e-9)
+
+
+def test_carry_is_taken_from_the_evidence_without_the_header():
+    tunnel = TINIEST["hmm"]
+    assert isinstance(tunnel, HMM)
+    position = tunnel.header_positions + 2
+    assert sites(tunnel, "carry", position)["evidence before it"] == (position - 2, position - 1)
+    assert "evidence before it" not in sites(tunnel, "routing", position)
+    assert list(sites(tunnel, "carry", tunnel.header_positions)) == ["at it", "before it"]  # the first observation
+    assert list(sites(Bijection(symbols=4, length=4), "carry", 0)) == ["at it"]
 
 
 def test_patching_the_last_stream_of_a_network_gives_its_own_ceiling():

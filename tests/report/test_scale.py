@@ -53,7 +53,7 @@ def test_every_place_of_every_survey_is_drawn(study):
     charts = {chart.id: chart for section in sections(study) for chart in section.charts}
     assert set(charts["ablation"].views) == set(SURVEYED)
     rows = sum(len(panel.series[-1].y) for panel in charts["roles"].views["hmm-transformer"])
-    assert rows == 40  # routing and update in six layers and in all, carry in six; at the step and before it
+    assert rows == 46  # routing, update: six layers and all; carry: six; at it, before it, carry less the header too
     lengths = charts["late"].views["hmm-transformer"][0].series[-1].y
     assert lengths[0] == "length 20, all" and lengths[-1] == "length 50, beyond home length"
 

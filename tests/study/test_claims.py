@@ -19,6 +19,7 @@ from tests.study.plants import (
     fails,
     head,
     keys,
+    late_off,
     layers,
     length,
     memorised,
@@ -26,6 +27,7 @@ from tests.study.plants import (
     primitive,
     reaches,
     readable,
+    target,
 )
 from windtunnel.errors import InputError
 from windtunnel.study.claim import judge
@@ -205,6 +207,57 @@ def test_a_belief_that_two_observations_tell_as_well():
     )
 
 
+def test_what_is_read_but_not_used_is_told_beside_it():
+    """Of the last of three layers: what is read moves less than a random subspace of equal rank, the frame all."""
+    p = Planted()
+    readable(p, "yes")
+    random = {"random subspace, equal rank": [0.04, 0.04]}
+    for layer, read, frame in ((0, 0.9, 0.0), (9, 0.9, 0.0), (10, 0.01, 0.99)):
+        for subspace, moved in (("decoded belief", read), ("hypothesis frame", frame)):
+            tensor, seeds = f"blocks.{layer}.residual", around(moved, 0.001)
+            name = "moved to the donor by a swap"
+            p.reading("hmm-transformer", name, seeds, nulls=random, tensor=tensor, subspace=subspace)
+    found = claim("belief-readable").judge(p.evidence())
+    *_, of_read, of_frame = found.reasons
+    assert found.outcome == REPRODUCED
+    assert "the linear map reads" in of_read and "prediction 0.01 [" in of_read
+    assert "random subspace's: -0.03 [" in of_read
+    assert "the hypothesis frame" in of_frame and "prediction 0.99 [" in of_frame
+
+
+ENTROPY = {"mamba-entropy": "hmm-mamba", "lstm-entropy": "hmm-lstm"}
+
+
+def with_decoded(name: str, first: str, r_squared: float, untrained: float = 0.0):
+    """The verdict where the first component says `first`, and a linear map of the whole layer reads so much."""
+    p = Planted()
+    PLANTS[name](p, first)
+    nulls = {"untrained": [untrained] * 2, "shuffled episodes": [0.0, 0.0]}
+    p.reading(ENTROPY[name], "entropy decoded, R²", around(r_squared), nulls=nulls, stream="residual")
+    return claim(name).judge(p.evidence())
+
+
+def test_entropy_that_only_the_whole_layer_tells():
+    whole, first = "what a linear map reads from the whole layer", "its first component"
+    assert with_decoded("mamba-entropy", "no", 0.9).words == f"reproduced only for {whole}, not for {first}"
+    assert with_decoded("lstm-entropy", "yes", 0.9).words == f"reproduced only for {first}, not for {whole}"
+    assert with_decoded("mamba-entropy", "no", 0.1).outcome == NOT
+    assert with_decoded("mamba-entropy", "no", 0.9, untrained=0.95).outcome == NOT
+    assert with_decoded("mamba-entropy", "yes", 0.1).outcome == REPRODUCED
+    assert with_decoded("lstm-entropy", "yes", 0.01).outcome == REPRODUCED
+    assert with_decoded("lstm-entropy", "no", 0.01).outcome == NOT
+
+
+@pytest.mark.parametrize(("name", "how"), [("mamba-entropy", "no"), ("lstm-entropy", "yes")])
+def test_a_survey_without_the_decoded_entropy_says_so(name, how):
+    p = Planted()
+    PLANTS[name](p, how)
+    p.reading(ENTROPY[name], "entropy, position ignored, all", around(0.9), stream="residual")  # another question
+    found = claim(name).judge(p.evidence())
+    assert found.outcome == (NOT if how == "no" else REPRODUCED)
+    assert any(f"from the whole layer of {ENTROPY[name]} was not measured" in reason for reason in found.reasons)
+
+
 # --- the same question elsewhere
 def test_other_networks_are_asked_beside_the_verdict_and_never_change_it():
     p = Planted()
@@ -224,6 +277,42 @@ def test_every_geometric_claim_can_be_asked_of_the_networks_it_lists():
         assert set(one.elsewhere) <= cells and not set(one.elsewhere) & set(one.cells[:1]), one.id
     asked = {name for one in GEOMETRIC for name in one.elsewhere}
     assert asked >= {"bijection-replacement-transformer", "hmm-transformer", "hmm-mamba", "hmm-lstm"}
+
+
+def test_attention_on_the_one_value_left_in_one_head_only():
+    """What it is on is asked first; that it grows with depth is a control."""
+    cell = "bijection-replacement-transformer"
+    for layer, words in ((1, "in one early head"), (4, "in one head")):
+        p = Planted()
+        target(p, "yes")
+        for reading in p.cells[cell]["survey"]:
+            if "slope" in reading["name"]:
+                reading["value"] = -0.05 + 0.001 * reading["where"]["seed"]
+            elif "best" in reading["name"]:
+                reading["where"]["layer"] = layer
+        found = claim("sharpening-target").judge(p.evidence())
+        assert found.words == f"reproduced only {words}; it does not grow with depth"
+    for reading in p.cells[cell]["survey"]:
+        reading["nulls"] = {"untrained": [0.9, 0.9]}  # heads that were searched for find as much without training
+    assert "as in untrained networks" in claim("sharpening-target").judge(p.evidence()).words
+
+
+def test_late_attention_off_fails_where_a_uniform_guess_does():
+    """Complete failure, a uniform guess, is failure, though the published number is far above it."""
+    p = Planted()
+    late_off(50, "above", 0.26)(p, "yes")
+    found = claim("late-off-50").judge(p.evidence())
+    assert found.outcome == REPRODUCED and found.line == pytest.approx(0.26)
+    told = " | ".join(found.reasons)
+    assert "layers 4 and 5 (the top 2 of 6) off" in told and "against the published 1.79 bits: not reproduced" in told
+
+
+def test_how_far_other_networks_filter_is_told_beside():
+    p = Planted()
+    PLANTS["length-200"](p, "no")
+    p.score("hmm-mamba", "entropy_mae_bits", values(0.029, "below", "yes"), "length-200-beyond")
+    assert claim("length-200").judge(p.evidence()).reasons[0].startswith("hmm-transformer, ")
+    assert claim("length-200").judge_elsewhere(p.evidence())["hmm-mamba"].outcome == REPRODUCED
 
 
 def test_only_as_an_average_that_includes_trained_positions():
@@ -277,7 +366,9 @@ def test_one_recipe_that_passes_refutes_cannot():
     p = Planted()
     primitive("lstm", "binding")(p, "no")
     p.share("bijection-replacement-lstm", "binding", around(0.99, 0.001))
-    assert claim("lstm-binding").judge(p.evidence()).outcome == NOT
+    found = claim("lstm-binding").judge(p.evidence())
+    assert found.outcome == NOT and found.value is not None
+    assert found.p_value == pytest.approx(2 * found.value.p_against(0.95))  # either of two worlds could have been it
 
 
 def test_a_partial_share_is_not_found_within_this_budget():

@@ -36,7 +36,8 @@ def test_a_reading_over_seeds_is_tested_over_seeds():
     found = Evidence(p.cells).record("hmm-transformer", NAME)
     assert found.p_against(0.0) == pytest.approx(stats.ttest_1samp(record["per_seed"], 0.0).pvalue)
     verdict = claim("frame-precision").judge(p.evidence())
-    assert verdict.outcome == INCONCLUSIVE and verdict.p_value == pytest.approx(found.p_against(0.0))
+    assert verdict.outcome == INCONCLUSIVE and verdict.value is not None and verdict.value.values == found.values
+    assert (verdict.p_value or 0.0) > found.p_against(0.0)  # the checkpoints resolve less than the seeds agree on
     del record["per_seed"]  # a record without them is no more certain
     assert Evidence(p.cells).record("hmm-transformer", NAME).p_against(0.0) > 0.01
 

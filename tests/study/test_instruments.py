@@ -10,14 +10,14 @@ from tests.study.micro import recipe
 from windtunnel.study import reproduce
 from windtunnel.study.claims import claim, nulls
 from windtunnel.study.paper_plan import READ
-from windtunnel.study.plan import HOME, Cell, Plan, World
+from windtunnel.study.plan import HOME, Cell, Condition, Plan, World
 from windtunnel.study.verdict import UNTESTED
 from windtunnel.tunnels import HMM, Bijection
 
 WORLDS = {
     "bijection": World("bijection", Bijection(symbols=5, length=5)),
     "bijection-replacement": World("bijection-replacement", Bijection(symbols=5, length=8, replacement=True)),
-    "hmm": World("hmm", HMM(states=3, symbols=3), (HOME,)),
+    "hmm": World("hmm", HMM(states=3, symbols=3), (HOME, Condition("length-50", {"length": 50}))),
 }
 VARIANTS = {
     "bijection-transformer": ("bijection", "transformer"),

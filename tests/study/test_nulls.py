@@ -67,22 +67,62 @@ def test_a_stacked_lstm_that_did_not_learn_is_told_and_left_out():
     assert found.outcome == REPRODUCED and "hmm-lstm-stacked has not learned" in found.reasons[-1]
 
 
-def test_roles_are_read_in_single_layers_and_beyond_the_strongest_null():
-    p = Planted()
-    for role, site in (("routing", "at it"), ("update", "at it"), ("carry", "before it")):
-        where = {"role": role, "site": site}
-        p.reading("hmm-transformer", "bits lost without a role", around(0.01, 0.001), layer=0, **where)
-        p.reading("hmm-transformer", "bits lost without a role", around(3.0), layer="all", **where)
-    assert claim("roles").judge(p.evidence()).outcome == NOT  # all layers at once would break anything
+ROTATED = "random direction, equal size"
+
+
+def test_roles_stand_out_from_their_own_strongest_null():
     p = planted("roles")
     assert claim("roles").judge(p.evidence()).outcome == REPRODUCED
     for reading in p.cells["hmm-transformer"]["survey"]:
         seed = reading["where"]["seed"]
-        reading["nulls"] = {"untrained": [0.0], "random direction, equal size": [reading["value"] * (1 + seed / 50)]}
+        reading["nulls"] = {"untrained": [0.0], ROTATED: [reading["value"] * (1 + seed / 50)]}
     assert claim("roles").judge(p.evidence()).outcome == NOT
     for reading in p.cells["hmm-transformer"]["survey"]:
         reading["nulls"] = {}
     assert "no null to stand out from" in claim("roles").judge(p.evidence()).reasons[0]
+
+
+@pytest.mark.parametrize("part", ["routing", "update", "carry"])
+def test_each_role_can_fail_alone(part):
+    """Carry fails although the first layers' streams, and any layer's with the header, cost three bits."""
+    p = planted("roles")
+    for reading in p.cells["hmm-transformer"]["survey"]:
+        place = reading["where"]
+        if place["role"] == part and place["layer"] in (2, "all") and place["site"] != "before it":
+            reading["value"] -= 0.08
+    found = claim("roles").judge(p.evidence())
+    others = [f"for {role}" for role in ("routing", "update", "carry") if role != part]
+    assert found.outcome == ONLY_AS and found.only_as == " and ".join(others)
+
+
+def test_a_null_that_was_moved_is_read_beside_its_own_value_only():
+    """As in older surveys: on few episodes nothing is lost, on all 4 bits, and so every null reads 4.  In another layer
+    the nulls were not moved: pooled over layers they would take the effect of this one away, or give it one."""
+    p = planted("roles")
+    for reading in p.cells["hmm-transformer"]["survey"]:
+        moved = 4.0 if reading["where"]["layer"] == "all" else 0.0
+        reading["value"] += moved
+        reading["nulls"] = {name: [moved, moved] for name in ("untrained", ROTATED)}
+    assert claim("roles").judge(p.evidence()).outcome == REPRODUCED
+
+
+def test_surveys_with_the_header_still_count_and_a_single_layer_does_not():
+    p = planted("roles")
+    survey = p.cells["hmm-transformer"]["survey"]
+    survey[:] = [r for r in survey if r["where"]["site"] != "evidence before it"]
+    found = claim("roles").judge(p.evidence())
+    assert found.outcome == REPRODUCED and any("without carry before it, after block 2" in r for r in found.reasons)
+    survey[:] = [r for r in survey if r["where"]["role"] != "carry" or r["where"]["layer"] == 0]
+    assert "needs a second layer" in claim("roles").judge(p.evidence()).reasons[0]
+
+
+def test_a_recurrent_network_has_no_such_roles_and_its_state_is_told():
+    p = planted("roles")
+    p.reading("hmm-lstm", "bits lost without a role", around(0.4), nulls={ROTATED: [0.6, 0.6]}, role="memory")
+    p.cell("hmm-lstm", model="lstm")
+    found = claim("roles").judge_elsewhere(p.evidence())["hmm-lstm"]
+    assert found.outcome == UNTESTED
+    assert "has no attention" in found.reasons[0] and "-0.2 [" in found.reasons[0] and "costs 0.4 [" in found.reasons[0]
 
 
 def test_a_null_of_few_draws_is_not_a_number_without_doubt():
@@ -121,8 +161,9 @@ def test_gaps_are_judged_one_by_one_and_the_error_rate_is_kept():
     rng = np.random.default_rng(0)
     wrong = 0
     for _ in range(1000):
-        found, line, _ = gap_over_spread(rng.normal(size=5), 4.0 + rng.normal(size=5), 4.0)
-        wrong += found.side(line) != "straddles"
+        found, p_value = gap_over_spread(rng.normal(size=5), 4.0 + rng.normal(size=5), 4.0)
+        assert (found.side(4.0) != "straddles") == (p_value < 0.05)
+        wrong += found.side(4.0) != "straddles"
     assert 20 <= wrong <= 80
     p = Planted()
     for model, centre in (("transformer", 1e-4), ("mamba", 1e-3), ("lstm", 1.1e-3), ("mlp", 1.0)):
@@ -130,3 +171,30 @@ def test_gaps_are_judged_one_by_one_and_the_error_rate_is_kept():
     found = claim("seed-spread").judge(p.evidence())
     assert found.outcome == ONLY_AS
     assert found.only_as == "between transformer and mamba and between lstm and mlp"
+
+
+def test_one_gap_that_is_none_refutes_though_another_straddles():
+    """As told, the gap, its interval and the line are in one unit: standard deviations over seeds."""
+    p = Planted()
+    for model, centre in (("transformer", 1e-4), ("mamba", 1e-4), ("lstm", 1.38e-4), ("mlp", 1.0)):
+        p.score(f"hmm-{model}", "entropy_mae_bits", [centre * factor for factor in (0.9, 0.95, 1.0, 1.05, 1.1)])
+    found = claim("seed-spread").judge(p.evidence())
+    gap = "between transformer and mamba"
+    assert found.outcome == NOT and found.of == f"gap over seed spread {gap}" and found.line == 4.0
+    assert found.value is not None and found.value.mean == pytest.approx(0.0, abs=1e-9)
+    told = {reason.split(":")[0].removeprefix("gap over seed spread "): reason for reason in found.reasons}
+    assert told[gap].endswith("over seeds; the line is above 4") and "0 [-" in told[gap]
+    seeds = np.log10([0.9, 0.95, 1.0, 1.05, 1.1])
+    _, p_value = gap_over_spread(seeds, seeds, 4.0)
+    assert found.p_value == pytest.approx(3 * p_value)  # picked out of three gaps
+
+
+def test_a_difference_of_settling_steps_is_told_no_finer_than_the_checkpoints():
+    """Seeds that agree on a tenth of the distance of two checkpoints tell nothing; on twice that distance they do."""
+    for shift, outcome in ((0.03, INCONCLUSIVE), (0.6, REPRODUCED)):
+        p = Planted()
+        for cell in ("bijection-transformer", "hmm-transformer"):
+            p.summary(cell, "frame–precision dissociation", around(shift, 0.003), layer="all")
+        found = claim("frame-precision").judge(p.evidence())
+        assert found.outcome == outcome, found
+        assert found.value is not None and found.value.noise > 0.03

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,10 +53,58 @@ def test_a_weaker_reading_only_where_the_first_fails_outright():
 def test_a_control_qualifies_what_passed():
     assert qualified(YES, {"without control": NO}).only_as == "without control"
     assert qualified(YES, {"without control": OPEN}).outcome == INCONCLUSIVE  # a straddling control asserts nothing
-    assert qualified(YES, {"one": NO, "two": OPEN}).outcome == INCONCLUSIVE
     assert qualified(YES, {"x": replace(YES, p_value=0.03)}).p_value == 0.03  # as sure as the least sure of its tests
     assert qualified(YES, {"x": YES}).outcome == REPRODUCED
-    assert qualified(NO, {"x": NO}).outcome == NOT and qualified(OPEN, {"x": NO}).outcome == INCONCLUSIVE
+    assert qualified(NO, {"x": NO}).outcome == NOT and qualified(OPEN, {"x": YES}).outcome == INCONCLUSIVE
+
+
+SURE_NO, UNSURE_NO, COUNTED_NO = replace(NO, p_value=0.001, of="sure"), replace(NO, p_value=0.03), Verdict(NOT, of="n")
+
+
+def test_one_refuted_part_refutes_whatever_the_others_do():
+    found = jointly({"a": YES, "b": SURE_NO, "c": OPEN})
+    assert (found.outcome, found.of, found.p_value) == (NOT, "sure", pytest.approx(0.003))  # the surest of three
+    assert found.reasons == (REPRODUCED, NOT, INCONCLUSIVE)
+    for primary, controls, p in (
+        (OPEN, {"x": SURE_NO}, 0.001),
+        (OPEN, {"x": SURE_NO, "y": YES}, 0.002),
+        (YES, {"x": SURE_NO, "y": OPEN}, 0.002),
+        (NO, {"x": SURE_NO, "y": YES}, 0.002),  # 0.02 by the primary test: the surer of the two
+        (SURE_NO, {"x": UNSURE_NO, "y": OPEN}, 0.001),
+    ):
+        found = qualified(primary, controls)
+        assert (found.outcome, found.of, found.only_as) == (NOT, "sure", "") and found.p_value == pytest.approx(p)
+
+
+def test_a_part_that_is_refuted_too_unsurely_for_one_of_several_refutes_nothing():
+    found = jointly({"a": UNSURE_NO, "b": OPEN})
+    assert (found.outcome, found.p_value) == (INCONCLUSIVE, OPEN.p_value)
+    assert qualified(OPEN, {"x": UNSURE_NO, "y": YES}).outcome == INCONCLUSIVE
+    assert qualified(OPEN, {"x": UNSURE_NO}).outcome == NOT  # one of one
+    assert jointly({"a": YES, "b": YES, "c": OPEN}).outcome == INCONCLUSIVE
+
+
+def test_a_count_refutes_for_certain_but_a_measured_refutation_is_told_first():
+    found = jointly({"a": COUNTED_NO, "b": OPEN})
+    assert (found.outcome, found.p_value, found.of) == (NOT, None, "n")
+    assert jointly({"a": COUNTED_NO, "b": SURE_NO, "c": OPEN}).of == "sure"
+    assert jointly({"a": COUNTED_NO, "b": UNSURE_NO, "c": OPEN}).of == "n"
+
+
+def test_all_refuted_is_as_sure_as_the_least_sure_or_the_surest_out_of_all():
+    assert jointly({"a": SURE_NO, "b": UNSURE_NO}).p_value == pytest.approx(0.002)
+    assert jointly({"a": UNSURE_NO, "b": UNSURE_NO}).p_value == 0.03
+
+
+def test_how_often_a_true_statement_of_several_parts_is_refuted():
+    """All parts on their lines, the worst case that is still true: one in twenty at most is called refuted."""
+    rng = np.random.default_rng(0)
+    refuted = 0
+    for _ in range(600):
+        parts = [held(Quantity.of_seeds(rng.normal(size=5).tolist()), "above", 0.0, str(i)) for i in range(4)]
+        refuted += jointly({v.of: v for v in parts}).outcome == NOT
+        refuted += qualified(parts[0], {v.of: v for v in parts[1:]}).outcome == NOT
+    assert refuted <= 1200 * 0.07
 
 
 def test_jointly():
@@ -111,6 +160,8 @@ def test_a_verdict_that_does_not_survive_the_correction_becomes_inconclusive():
     assert alone["0"].outcome == REPRODUCED and alone["0"].adjusted == pytest.approx(0.02)
     assert {verdict.outcome for verdict in together.values()} == {INCONCLUSIVE}
     assert "Holm" in together["0"].reasons[-1] and together["0"].adjusted == pytest.approx(0.1)
+    assert together["0"].words == "inconclusive (p = 0.02, not enough among 5 tests)"
+    assert alone["0"].words == "reproduced" and judge([_claim("a", OPEN)], Evidence({}))["a"].words == "inconclusive"
 
 
 def test_counts_need_no_correction():

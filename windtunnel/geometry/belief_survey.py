@@ -10,11 +10,12 @@ from torch import nn
 from windtunnel.geometry import beliefs as pure
 from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
 from windtunnel.geometry.measurement import COUNTED, Measurement, Missing
-from windtunnel.geometry.records import profile
+from windtunnel.geometry.records import profile, unanswerable
 from windtunnel.geometry.ridge import Fold, errors, folds
 from windtunnel.geometry.simplex import polygon
 from windtunnel.geometry.stats import resampled_mean, resampled_ratio, resampling_weights
 from windtunnel.geometry.task import exact_belief, next_token, window_belief
+from windtunnel.geometry.values import why_unidentifiable
 from windtunnel.tunnels import Episodes, Tunnel
 
 DRAWS = COUNTED
@@ -23,7 +24,7 @@ PICTURED = 2000  # points of a simplex picture
 
 
 def beliefs(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
-    """Decoded belief and log-belief of every layer: R², bits of KL, and what lies beyond short windows."""
+    """Decoded belief, log-belief and entropy of every layer: R², bits of KL, and what lies beyond short windows."""
     if not named(model, episodes):
         return [Missing("beliefs", f"{label(model)} has no taps")]
     belief = exact_belief(tunnel, episodes)
@@ -37,6 +38,7 @@ def beliefs(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Seq
     found: list[Measurement | Missing] = []
     for log in (False, True):
         found += _decoded(belief, own, twins, rounds, layers, log)
+    found += _entropy(episodes, own, twins, rounds, layers)
     found += _beyond(tunnel, episodes, belief, own, twins, rounds, layers)
     return found
 
@@ -96,6 +98,31 @@ def _add(sample: tuple[list, list], triples: list, log: bool) -> None:
     """Score (target, belief, prediction) triples of one layer, one per draw."""
     sample[0].append([pure.ratio(errors(target, prediction)) for target, _, prediction in triples])
     sample[1].append([pure.decoded_kl_bits(belief, guess, log=log).mean() for _, belief, guess in triples])
+
+
+def _entropy(episodes: Episodes, own, twins, rounds: list[Fold], layers: list) -> list[Measurement]:
+    """How well a linear map reads the exact entropy.  Shuffled episodes keep their positions: what position tells of it
+    is part of that null."""
+    entropy = episodes.entropy_bits.double().cpu().numpy()
+    name, where = "entropy decoded, R²", {"stream": "residual", "target": "entropy"}
+    if why := why_unidentifiable(entropy):
+        return [unanswerable(name, why, where)]
+    targets = pure.shuffled_targets(entropy[..., None], DRAWS, np.random.default_rng(3))
+    pairs = [[errors(*both) for both in zip(targets, pure.decode(x, targets, rounds))] for x in own.values()]
+    error, total = (np.stack([layer[0][i] for layer in pairs], axis=1) for i in (0, 1))
+    real = targets[:1]
+    blank = [[pure.ratio(errors(real[0], pure.decode(x, real, rounds)[0])) for x in twin.values()] for twin in twins]
+    return profile(
+        name,
+        1.0 - error.sum(0) / total.sum(0),
+        1.0 - resampled_ratio(error, total, resampling_weights(len(entropy))),
+        {
+            "untrained": np.array(blank),
+            "shuffled episodes": np.array([[pure.ratio(draw) for draw in layer[1:]] for layer in pairs]).T,
+        },
+        layers=layers,
+        where=where,
+    )
 
 
 def _beyond(tunnel, episodes, belief, own, twins, rounds, layers) -> list[Measurement | Missing]:

@@ -1,7 +1,7 @@
 """Is the exact belief linearly readable, how well, and is there more to it than the last observations?
 
     decode       ridge from x (n, K, D) to the belief p (n, K, C), or to its centred log; sequences held out
-    R²           1 − Σ (p − p̂)² / Σ (p − p̄)²
+    R²           1 − Σ (p − p̂)² / Σ (p − p̄)²; of the entropy of p likewise, where position does not fix it
     KL           KL(p ‖ p̂) in bits, p̂ clipped to [FLOOR, 1] and normalised, or the softmax of the decoded log
     beyond z     x and p are both freed of what z explains (fits on training sequences only), then R² of the rest
 

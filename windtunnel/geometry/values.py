@@ -3,11 +3,13 @@
 Over the rows x (N, D), one per episode and readout:
 
     PC1 share, participation ratio     of the spectrum of their covariance
-    entropy, position ignored          R² of x on the exact entropy, as published: position may do all the work
+    entropy, position ignored          R² of x on the exact entropy: position may do all the work
     entropy after position             partial R² of x on the exact entropy once position dummies are regressed out
     position after entropy             the reverse
 both for all of x and for its first principal component.  Entropy enters as itself and as dummies of its quantile bins,
-so that it may act in any smooth way, as position does.
+so that it may act in any smooth way, as position does; of one component the R² is then no less than the squared
+correlation with entropy.  Of all of x it is the share of the activations' variance that follows entropy, which may be
+small however well entropy can be read from them: that is `beliefs`, "entropy decoded".
 
 Where entropy is a function of position (bijection without replacement) no data can tell the two apart: the answer to
 the last two is "not identifiable", never a number.

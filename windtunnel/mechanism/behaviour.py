@@ -2,7 +2,8 @@
 
 evidence flip    change one past piece of evidence.  With m, e the shifts (C numbers that sum to 0) of the model's and
                  of the exact probabilities,  slope = Σ m·e / Σ e·e,  correlation = Σ m·e / √(Σ m·m Σ e·e),  by lag.
-                 1 and 1: exact;  slope 0 beyond lag L: a memory of L + 1 steps.
+                 1 and 1: exact;  slope 0 beyond lag L: a memory of L + 1 steps.  Where the exact belief moves less than
+                 FAINT of what it does at its liveliest lag there is nothing to follow, and no number is given.
                  Nulls: the exact shift of another episode; untrained networks.
 exchangeability  reorder evidence whose order is irrelevant (HMM: rename the states).  Value: total variation between
                  the two predictions, over that between unrelated episodes.  0: exact;  1: as if it were another
@@ -36,6 +37,7 @@ from windtunnel.tunnels.episodes import Episodes
 LAGS = (0, 1, 2, 4, 8, 16, 32)
 SHUFFLES = 199
 ANOTHER = "exact shift of another episode"
+FAINT = 1e-4  # root mean square; a network's own rounding and error move its prediction by more
 
 
 def slope(products: np.ndarray) -> np.ndarray:
@@ -87,13 +89,14 @@ def evidence_flip(
     shifts, exact, lag = flip_shifts([model, *untrained], tunnel, episodes, steps)
     partners = [derangement(len(episodes), 5, draw).to(exact.device) for draw in range(shuffles)]
     results: list[Measurement | Missing] = []
-    for wanted in lags:
-        chosen = lag == wanted
-        if not chosen.any():
-            continue
-        where = {"lag": wanted, "steps": list(steps)}
-        if not float(exact[chosen].square().mean()) > 1e-20:
-            results.append(Missing(f"evidence flip, lag {wanted}", "the exact belief does not move here either"))
+    moves = {wanted: float(exact[lag == wanted].square().mean().sqrt()) for wanted in lags if (lag == wanted).any()}
+    liveliest = max(moves.values(), default=0.0)
+    for wanted, move in moves.items():
+        chosen, where = lag == wanted, {"lag": wanted, "steps": list(steps)}
+        if not move > FAINT * liveliest:
+            share = f"{move / liveliest:.1g} of what it does at its liveliest lag" if move else "not at all"
+            reason = f"nothing to follow: the exact belief itself moves {share}"
+            results.append(Missing(f"evidence flip, lag {wanted}", reason))
             continue
         products = _products(shifts[0], exact, chosen)
         # The lags of a flip differ between episodes of some tunnels: a pair counts where both have this lag.

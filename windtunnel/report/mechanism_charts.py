@@ -41,9 +41,9 @@ REMOVED = Question(
 ROLES = Question(
     "roles",
     "Who carries, who updates, who routes?",
-    "Bits lost at one step when a role is silenced at it, or everywhere before it. Routing is what attention (or a "
-    "recurrence) brings from other positions, update the feed-forward part, carry the residual stream, memory a "
-    "recurrent state.",
+    "Bits lost at one step when a role is silenced at it, or everywhere before it (carry also on the evidence alone, "
+    "without the header). Routing is what attention (or a recurrence) brings from other positions, update the "
+    "feed-forward part, carry the residual stream, memory a recurrent state.",
     ("bits lost without a role",),
     split="role",
     absent=("role",),

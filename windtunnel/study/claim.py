@@ -17,9 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from windtunnel.errors import require
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.verdict import DECIDED, INCONCLUSIVE, UNTESTED, Verdict
-
-LEVEL = 0.05
+from windtunnel.study.verdict import DECIDED, INCONCLUSIVE, LEVEL, UNTESTED, Verdict
 
 
 @dataclass(frozen=True)
@@ -96,4 +94,6 @@ def _corrected(verdict: Verdict, adjusted: float | None, tests: int) -> Verdict:
     if verdict.outcome not in DECIDED or adjusted <= LEVEL:
         return verdict
     told = f"the interval decides ({verdict.words}), but p = {verdict.p_value:.2g} does not survive Holm's correction"
-    return replace(verdict, outcome=INCONCLUSIVE, only_as="").because(f"{told} over {tests} tests")
+    held_back = f"p = {verdict.p_value:.2g}, not enough among {tests} tests"
+    back = replace(verdict, outcome=INCONCLUSIVE, only_as="", held_back=held_back)
+    return back.because(f"{told} over {tests} tests")

@@ -27,6 +27,7 @@ VERDICT = {
     "verdict": str,
     "outcome": OUTCOMES,
     "only_as": str,
+    "held_back": Maybe(str),
     "reasons": [str],
     "value": OrNull(ESTIMATE),
     "of": Maybe(str),

@@ -5,6 +5,11 @@ reproduced only as   …, under a weaker reading that the verdict names
 not reproduced       the whole interval lies on the other side
 inconclusive         the interval straddles the line
     not tested at this scale   with a reason
+
+A statement of several parts, be they places where it must hold or controls it must pass, has one rule.  It
+holds where all of them hold.  One part that is refuted refutes it, whatever the others do; as any of m parts could have
+been the one, its p-value is multiplied by m.  Only where all the others are decided, and something weaker holds for
+certain, is that said instead ("reproduced only …").  Else it is undecided.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED = (
 )
 OUTCOMES = (REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED)
 DECIDED = (REPRODUCED, ONLY_AS, NOT)
+LEVEL = 0.05
 Side = Literal["below", "above"]
 """Of a line: where a claim says that a number lies."""
 
@@ -38,6 +44,7 @@ class Verdict:
     value     the number that was held against `line`, where it is one number;  of: what it is the number of
     p_value   of the primary test; None where nothing is uncertain (a count) or nothing was tested
     adjusted  the same after Holm's correction over all claims
+    held_back why it is inconclusive although the interval lies clear of the line: "p = 0.02, not enough among 30 tests"
     """
 
     outcome: str
@@ -48,6 +55,7 @@ class Verdict:
     only_as: str = ""
     adjusted: float | None = None
     of: str = ""
+    held_back: str = ""
 
     def because(self, *reasons: str) -> Verdict:
         """The same with more reasons."""
@@ -56,13 +64,16 @@ class Verdict:
     @property
     def words(self) -> str:
         """The outcome as a reader meets it."""
-        return f"{REPRODUCED} only {self.only_as}" if self.outcome == ONLY_AS else self.outcome
+        if self.outcome == ONLY_AS:
+            return f"{REPRODUCED} only {self.only_as}"
+        return f"{self.outcome} ({self.held_back})" if self.held_back else self.outcome
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
             "outcome": self.outcome,
             "only_as": self.only_as,
+            "held_back": self.held_back,
             "reasons": list(self.reasons),
             "value": None if self.value is None else self.value.to_dict(),
             "of": self.of,
@@ -98,41 +109,66 @@ def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:
 def qualified(primary: Verdict, controls: Mapping[str, Verdict]) -> Verdict:
     """The primary test; where it passes but a control fails, it holds only in the words of that control.
 
-    A control that is undecided leaves the whole undecided: neither the statement nor its qualified form is shown.
+    A control that is undecided leaves this open: neither the statement nor its qualified form is shown.  A control that
+    is refuted next to one that is undecided, or to an undecided primary test, refutes the statement.  Where the primary
+    test fails too, the surer of the two refutations counts: the p-values are two-sided and only one side refutes, so
+    that each may have half of the error.
     """
-    everything = [primary, *controls.values()]
-    reasons = _reasons(everything)
-    if primary.outcome != REPRODUCED:
+    reasons = _reasons([primary, *controls.values()])
+    refutation = refuting(list(controls.values()), len(controls))
+    if primary.outcome == NOT:
+        return replace(_surest([primary, refutation] if refutation else [primary]), reasons=reasons)
+    if primary.outcome == ONLY_AS:
         return replace(primary, reasons=reasons)
-    undecided = [verdict for verdict in controls.values() if verdict.outcome not in DECIDED]
+    undecided = [v for v in controls.values() if v.outcome not in DECIDED]
+    if primary.outcome != REPRODUCED:
+        undecided = [primary]
     if undecided:
-        return replace(_least_sure(undecided), outcome=INCONCLUSIVE, only_as="", reasons=reasons)
+        return replace(refutation or replace(_least_sure(undecided), outcome=INCONCLUSIVE, only_as=""), reasons=reasons)
     failed = {words: verdict for words, verdict in controls.items() if verdict.outcome != REPRODUCED}
+    p = _largest([primary, *(failed or controls).values()])
     if not failed:
-        return replace(primary, reasons=reasons, p_value=_largest(everything))
-    p = _largest([primary, *failed.values()])
+        return replace(primary, reasons=reasons, p_value=p)
     return replace(primary, outcome=ONLY_AS, only_as="; ".join(failed), reasons=reasons, p_value=p)
 
 
 def jointly(parts: Mapping[str, Verdict]) -> Verdict:
-    """A statement that must hold in several places: all, none, or only in those named.  One straddling: undecided.
+    """A statement that must hold in several places: all, none, or only in those named.
 
-    Number, line and p-value are those of the part that decides: the straddling one, else the least sure.
+    One refuted while another straddles: refuted.  One straddling and none refuted: undecided.  Number, line and p-value
+    are those of the part that decides: the refuted one, the straddling one, else the least sure.
     """
     verdicts = list(parts.values())
     reasons = _reasons(verdicts)
+    refutation = refuting(verdicts, len(verdicts))
     undecided = [verdict for verdict in verdicts if verdict.outcome not in DECIDED]
     if undecided:
-        return replace(_least_sure(undecided), outcome=INCONCLUSIVE, only_as="", reasons=reasons)
+        return replace(refutation or replace(_least_sure(undecided), outcome=INCONCLUSIVE, only_as=""), reasons=reasons)
     decider = replace(_least_sure(verdicts), reasons=reasons, only_as="")
     outcomes = {verdict.outcome for verdict in verdicts}
-    if outcomes in ({REPRODUCED}, {NOT}):
-        return replace(decider, outcome=outcomes.pop())
+    if outcomes == {NOT}:  # all of them, so that none was picked; or the surest one, picked out of all
+        return replace(_surest([decider, refutation] if refutation else [decider]), reasons=reasons)
+    if outcomes == {REPRODUCED}:
+        return decider
     if outcomes == {ONLY_AS} and len({verdict.only_as for verdict in verdicts}) == 1:  # everywhere in the same words
         return replace(decider, outcome=ONLY_AS, only_as=verdicts[0].only_as)
     kept = {name: verdict for name, verdict in parts.items() if verdict.outcome != NOT}
     where = [f"{name} ({v.only_as})" if v.only_as else name for name, v in kept.items()]
     return replace(decider, outcome=ONLY_AS, only_as=" and ".join(where))
+
+
+def refuting(verdicts: Sequence[Verdict], tests: int) -> Verdict | None:
+    """The surest refuted one, its p-value times the number of tests it was picked from; None where that is too large.
+
+    A count, which has no p-value, only where there is nothing else.
+    """
+    refuted = [verdict for verdict in verdicts if verdict.outcome == NOT]
+    if not refuted:
+        return None
+    surest = _surest(refuted)
+    if surest.p_value is not None and tests * surest.p_value <= LEVEL:
+        return replace(surest, p_value=tests * surest.p_value)
+    return next((verdict for verdict in refuted if verdict.p_value is None), None)
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
@@ -147,3 +183,8 @@ def _largest(verdicts: Sequence[Verdict]) -> float | None:
 def _least_sure(verdicts: Sequence[Verdict]) -> Verdict:
     """The one with the largest p-value; a count, which has none, only where there is nothing else."""
     return max(verdicts, key=lambda v: -1.0 if v.p_value is None else v.p_value)
+
+
+def _surest(verdicts: Sequence[Verdict]) -> Verdict:
+    """The one with the smallest p-value; a count only where there is nothing else."""
+    return min(verdicts, key=lambda v: 2.0 if v.p_value is None else v.p_value)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
+from windtunnel.geometry.dynamics import log_steps
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import BIJECTION, HMM, PAPER, RECALL, REPLACED, of, of_each
 from windtunnel.study.claims.nulls import beyond_nulls, reading, require_learned
 from windtunnel.study.evidence import Evidence, NotMeasured
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import Verdict, held, jointly, otherwise, qualified
+from windtunnel.training.schedule import ladder_steps
 
 CENTRED = {"random vectors": "for raw keys: centred, as attention sees them, random ones are as orthogonal"}
 FALL = "attention entropy, fall from first to last layer"
+MATCHING = "attention on matching value"
+FOUND = 0.5
 SETTLED = "frame–precision dissociation"
 
 
@@ -21,7 +30,7 @@ def orthogonal_keys(evidence: Evidence, cell: str) -> Verdict:
         where = {"hypotheses": group, "path": "formed"}
         beyond = evidence.over_null(cell, "key cosine, raw", "random vectors", **where)
         own = evidence.record(cell, "key cosine, raw", **where)
-        told = f"{cell}, raw |cosine| of the {group}' keys {own}; less that of random vectors"
+        told = f"{cell}, raw |cosine| between the key vectors of {group[:-1]} tokens {own}; less that of random vectors"
         centred = beyond_nulls(evidence, cell, "key cosine, centred", "below", CENTRED, **where)
         parts[f"for the {group}"] = qualified(held(beyond, "below", 0.0, told), centred)
     return jointly(parts)
@@ -35,9 +44,20 @@ def sharpening(evidence: Evidence, cell: str) -> Verdict:
 
 
 def onto_the_feasible(evidence: Evidence, cell: str) -> Verdict:
-    """Layer by layer more attention goes to the value that belongs to the key asked for, the one hypothesis left."""
-    name = "attention on matching value, slope with depth"
-    return reading(evidence, cell, name, "above", 0.0, f"{cell}, attention on the matching value, gained per layer")
+    """A head attends to the value that belongs to the key asked for, the one hypothesis left; more so with depth.
+
+    The head is the best of all, and so is that of every draw of its nulls.
+    """
+    best, steeper = f"{MATCHING}, best of all", f"{MATCHING}, slope with depth"
+    told = f"{cell}, share of attention on the matching value in the head that has most of it"
+    onto = reading(evidence, cell, best, "above", FOUND, told)
+    grows = held(evidence.record(cell, steeper), "above", 0.0, f"{cell}, {MATCHING}, mean of heads, gained per layer")
+    places = [r["where"] for r in evidence.readings(cell, best)]
+    last = max(r["where"]["layer"] for r in evidence.readings(cell, MATCHING))
+    early = "early " * all(2 * place["layer"] < last for place in places)
+    heads = ", ".join(f"{place['head']} of layer {place['layer']}" for place in places)
+    controls = {f"in one {early}head; it does not grow with depth": grows}
+    return qualified(onto, controls).because(f"that head, by seed: {heads}; layers are 0 to {last}")
 
 
 def attention_posterior(evidence: Evidence) -> Verdict:
@@ -49,10 +69,20 @@ def attention_posterior(evidence: Evidence) -> Verdict:
 
 
 def settles_later(evidence: Evidence, cell: str) -> Verdict:
-    """Values settle after attention, in log10 steps of training."""
+    """Values settle after attention, in log10 steps of training; told no finer than the ladder of checkpoints tells."""
     require_learned(evidence, cell)
-    told = f"{cell}, log10 steps by which values settle after attention"
-    return held(evidence.record(cell, SETTLED), "above", 0.0, told)
+    found, apart = evidence.record(cell, SETTLED), rungs_apart(evidence, cell)
+    if len(found.values) > 1:
+        found = Quantity.of_seeds(found.values, noise=apart * math.sqrt(2 / (12 * len(found.values))))
+    told = f"{cell}, log10 steps by which values settle after attention, checkpoints being {apart:.2g} apart"
+    return held(found, "above", 0.0, told)
+
+
+def rungs_apart(evidence: Evidence, cell: str) -> float:
+    """The widest distance of two checkpoints, log10 steps.  A time is known to a place between two of them, and both
+    times of a difference are; layers of a network are read off the same checkpoints and do not average this out."""
+    recipe = evidence.cell(cell)["recipe"]
+    return float(np.diff(log_steps(np.array(ladder_steps(recipe["steps"], recipe["ladder"])))).max())
 
 
 def dissociation(evidence: Evidence) -> Verdict:
@@ -92,8 +122,9 @@ CLAIMS = [
         "What attention sharpens onto is the hypotheses still possible.",
         PAPER,
         "no number; said of bijection, where the values left have no position",
-        "with replacement, where a key seen before leaves one value and that has a position: attention on it gained "
-        "per layer; the line is 0; controls: untrained networks, other episodes' positions",
+        "with replacement, where a key seen before leaves one value and that has a position: share of attention on it "
+        f"in the head that has most; the line is {FOUND}; controls: the best heads of untrained networks and on other "
+        "episodes' positions, growth with depth",
         (REPLACED, "bijection-replacement-references"),
         of(onto_the_feasible, REPLACED),
         elsewhere=of_each(onto_the_feasible, RECALL),
@@ -113,7 +144,8 @@ CLAIMS = [
         "Attention settles early in training while values go on unfolding.",
         PAPER,
         "figures of steps 100k and 150k",
-        "difference in log10 settling step of values and attention, one number per seed; the line is 0",
+        "difference in log10 settling step of values and attention, one number per seed, with the resolution of the "
+        "checkpoints as noise; the line is 0",
         (BIJECTION, HMM, "bijection-references", "hmm-references"),
         dissociation,
         elsewhere=of_each(settles_later, REPLACED, RECALL),

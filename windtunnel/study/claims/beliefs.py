@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 
+from windtunnel.geometry.gather import layer_of
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import HMM, LSTM, MAMBA, PAPER, REPLACED, of, of_each
 from windtunnel.study.claims.nulls import beyond_nulls, require_learned
-from windtunnel.study.evidence import Evidence
-from windtunnel.study.quantity import Quantity
+from windtunnel.study.evidence import Evidence, NotMeasured, less_null, over_seeds
+from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.verdict import Verdict, held, qualified
 
 RAND = "adjusted Rand with the likeliest state"
 OWN = "as a property of the exact belief, which clusters as tightly without any network"
 BEYOND = "belief beyond windows 1 and 2, R²"
 READABLE, MORE = 0.5, 0.1
+SWAPPED, RANDOM = "moved to the donor by a swap", "random subspace, equal rank"
+SUBSPACES = {"decoded belief": "the subspace that the linear map reads", "hypothesis frame": "the hypothesis frame"}
 ROUNDING = 1 / math.sqrt(12)  # standard error of a whole number that stands for a graded one
 
 
@@ -22,12 +25,21 @@ def one_cluster_per_state(evidence: Evidence, cell: str) -> Verdict:
     """The clusters of the last layer are the states, as many of them, and tighter than those of the exact belief."""
     require_learned(evidence, cell)
     states = evidence.cell(cell)["recipe"]["tunnel"]["states"]
-    primary = held(evidence.record(cell, RAND), "above", 0.5, f"{cell}, {RAND} (1: the same grouping, 0: chance)")
-    number = evidence.record(cell, "clusters by silhouette")
-    told = f"{cell}, distance of the number of clusters by silhouette from {states} ({number.mean:.2f} on average)"
-    as_many = held(_distance(number, states), "below", 0.5, told)
+    primary = held(_agreement(evidence, cell), "above", 0.5, f"{cell}, {RAND} (1: the same grouping, 0: chance)")
+    count = evidence.record(cell, "clusters by silhouette")
+    told = f"{cell}, distance of the number of clusters by silhouette from {states} ({count.mean:.2f} on average)"
+    as_many = held(_distance(count, states), "below", 0.5, told)
     tighter = beyond_nulls(evidence, cell, f"silhouette at {states} clusters", words={"exact belief": OWN})
     return qualified(primary, {"where the number of clusters is given": as_many} | tighter)
+
+
+def _agreement(evidence: Evidence, cell: str) -> Quantity:
+    """Of the clusters with the likeliest state.  Seeds that cluster alike share the noise of their episodes."""
+    readings = evidence.readings(cell, RAND)
+    if len(readings) == 1:
+        return evidence.record(cell, RAND)
+    widths = [number(r["high"]) - number(r["low"]) for r in readings]
+    return Quantity.of_seeds([number(r["value"]) for r in readings], noise=sum(widths) / len(widths) / (2 * 1.96))
 
 
 def _distance(counts: Quantity, target: float) -> Quantity:
@@ -42,17 +54,36 @@ def readable(evidence: Evidence, cell: str) -> Verdict:
     found = evidence.record(cell, "belief decoded, R²", stream="residual")
     more = held(evidence.record(cell, BEYOND), "above", MORE, f"{cell}, R² of what the last two observations leave")
     controls = {"as what the last two observations tell": more} | beyond_nulls(evidence, cell, BEYOND)
-    return qualified(held(found, "above", READABLE, f"{cell}, R² of the belief read off the last layer"), controls)
+    primary = held(found, "above", READABLE, f"{cell}, R² of the belief read off the last layer")
+    return qualified(primary, controls).because(*_used(evidence, cell))
+
+
+def _used(evidence: Evidence, cell: str) -> list[str]:
+    """What can be read need not be used: how far swaps in the last layer move the prediction to a donor's belief."""
+    told = []
+    for subspace, words in SUBSPACES.items():
+        try:
+            found = evidence.readings(cell, SWAPPED, subspace=subspace)
+        except NotMeasured:
+            continue
+        last = max(int(layer_of(r["where"]["tensor"])) for r in found)
+        found = [r for r in found if layer_of(r["where"]["tensor"]) == last]
+        moved = (
+            f"{words} of {cell}'s last layer, swapped with a donor's, moves the prediction {over_seeds(found)} of the"
+        )
+        told.append(f"{moved} way to its belief; less a random subspace's: {less_null(found, RANDOM)}")
+    return told
 
 
 CLAIMS = [
     Claim(
         "belief-readable",
-        "The residual stream carries the belief, where a linear map can read it.",
+        "The belief can be read from the residual stream by a linear map.",
         PAPER,
         "no number: the residual stream is said to carry the belief",
-        f"R² of the exact belief with the last layer, held-out sequences, the line is {READABLE}; controls: what the "
-        f"last two observations do not tell (line {MORE}), beyond untrained networks and shuffled episodes",
+        f"R² of the exact belief read by a linear map from the last layer, held-out sequences, the line is {READABLE}; "
+        f"controls: what the last two observations do not tell (line {MORE}), beyond untrained networks and shuffled "
+        "episodes; told beside it: whether what is read is used, by swaps with a donor's",
         (HMM, "hmm-references"),
         of(readable, HMM),
         elsewhere=of_each(readable, MAMBA, LSTM, REPLACED),

@@ -137,7 +137,7 @@ CLAIMS = [
         "An LSTM does not learn HMM filtering.",
         PAPER,
         "0.411 bits (a uniform guess scores 0.414 on the released prior)",
-        "entropy error per sequence of a residual LSTM at its own best rate; the line is half of uniform's",
+        "entropy error per sequence of a residual LSTM at the rate its sweep chose; the line is half of uniform's",
         ("hmm-lstm", "hmm-lstm-stacked", "hmm-lstm-stacked-swept", "hmm-references"),
         fails("hmm-lstm", STACKED, PRIORS),
     ),

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from windtunnel.study.claim import LEVEL, Claim
+from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER
 from windtunnel.study.evidence import Evidence, NotMeasured, Record
 from windtunnel.study.primitives import PRIMITIVES, REALISED
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.verdict import (
     INCONCLUSIVE,
+    LEVEL,
     NOT,
     ONLY_AS,
     OUTCOMES,
@@ -26,6 +27,7 @@ from windtunnel.study.verdict import (
     Verdict,
     held,
     jointly,
+    refuting,
 )
 
 WORLDS = {
@@ -69,7 +71,10 @@ def realises(model: str, primitive: str) -> Callable[[Evidence], Verdict]:
 
 
 def cannot(model: str, primitive: str) -> Callable[[Evidence], Verdict]:
-    """Refuted where a recipe passes, be it in one network; else not found within this budget (if controls pass)."""
+    """Refuted where a recipe passes, be it in one network; else not found within this budget (if controls pass).
+
+    As for any statement of several parts, a p-value that refutes is multiplied by the number of worlds.
+    """
 
     def test(evidence: Evidence) -> Verdict:
         worlds, found, missing = WORLDS[primitive], [], []
@@ -96,12 +101,14 @@ def _attempt(evidence: Evidence, world: str, model: str, primitive: str, worlds:
     cell = f"{world}-{model}"
     share, told = share_of(evidence, cell)
     verdict = held(share, "below", REALISED, f"share of {primitive}").because(told)
+    if passed := refuting([verdict], worlds):
+        return passed
     single = best_network(evidence.share(cell), worlds)
-    if verdict.outcome != NOT and single is not None:
+    if single is not None:
         quantity, p, words = single
         return Verdict(NOT, (*verdict.reasons, f"{cell}: {words}"), quantity, REALISED, p, of=verdict.of)
     if verdict.outcome != REPRODUCED:
-        return verdict
+        return replace(verdict, outcome=INCONCLUSIVE)
     solved, words = control(evidence, world, model)
     if not solved:
         return replace(verdict, outcome=INCONCLUSIVE).because(f"cannot be told from a failed training: {words}")

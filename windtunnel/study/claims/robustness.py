@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -58,17 +59,17 @@ def spread(evidence: Evidence) -> Verdict:
     parts = {}
     for near, far in pairwise(ordered):
         words = f"between {near.removeprefix('hmm-')} and {far.removeprefix('hmm-')}"
-        distance, line, told = gap_over_spread(logs[near], logs[far], 1 / SMALL)
-        parts[words] = held(distance, "above", line, f"gap over seed spread {words}: {told}; on a scale of unit error")
+        gap, p = gap_over_spread(logs[near], logs[far], 1 / SMALL)
+        parts[words] = replace(held(gap, "above", 1 / SMALL, f"gap over seed spread {words}"), p_value=p)
     told = ", ".join(f"{cell} {10 ** x.mean():.3g} (×/÷ {10 ** x.std(ddof=1):.2f})" for cell, x in logs.items())
     return jointly(parts).because(told)
 
 
-def gap_over_spread(a: np.ndarray, b: np.ndarray, line: float) -> tuple[Quantity, float, str]:
-    """d = |difference of means| / sd within, with a t-interval; the line on the same scale; and d in words.
+def gap_over_spread(a: np.ndarray, b: np.ndarray, line: float) -> tuple[Quantity, float]:
+    """d = |difference of means| / sd within, with its interval, and the p-value of "it is the line".
 
     The variance of d is about c + d²/2f, with c = 1/n + 1/m and f degrees of freedom; so √2f · asinh(d / √2fc) has
-    a standard error of about 1 whatever d is, and is what is tested.
+    a standard error of about 1 whatever d is.  The test is made there, and the ends of its interval are brought back.
     """
     df, c = len(a) + len(b) - 2, 1 / len(a) + 1 / len(b)
     within = math.sqrt(((a - a.mean()) @ (a - a.mean()) + (b - b.mean()) @ (b - b.mean())) / df)
@@ -77,9 +78,12 @@ def gap_over_spread(a: np.ndarray, b: np.ndarray, line: float) -> tuple[Quantity
     def stable(x: float) -> float:
         return math.sqrt(2 * df) * math.asinh(x / math.sqrt(2 * df * c))
 
+    def back(y: float) -> float:
+        return math.sqrt(2 * df * c) * math.sinh(y / math.sqrt(2 * df))
+
     half = float(stdtrit(df, 0.975))
-    found = Quantity(stable(d), stable(d) - half, stable(d) + half, "seeds", df=df)
-    return found, stable(line), f"{d:.3g}, the line is {line:g}"
+    tested = Quantity(stable(d), stable(d) - half, stable(d) + half, "seeds", df=df)
+    return replace(tested, mean=d, low=back(tested.low), high=back(tested.high)), tested.p_against(stable(line))
 
 
 CLAIMS = [
