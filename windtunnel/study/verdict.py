@@ -1,14 +1,14 @@
 """What a test says about a claim, in five words; and the small rules by which tests are put together.
 
-reproduced           the whole interval lies on the claimed side of the line
-reproduced only as   …, under a weaker reading that the verdict names
-not reproduced       the whole interval lies on the other side
-inconclusive         the interval straddles the line
+    reproduced                 the whole interval lies on the claimed side of the line
+    reproduced only as         …, under a weaker reading that the verdict names
+    not reproduced             the whole interval lies on the other side
+    inconclusive               the interval straddles the line
     not tested at this scale   with a reason
 
-A statement of several parts, be they places where it must hold or controls it must pass, has one rule.  It
-holds where all of them hold.  One part that is refuted refutes it, whatever the others do; as any of m parts could have
-been the one, its p-value is multiplied by m.  Only where all the others are decided, and something weaker holds for
+A statement of several parts, be they places where it must hold or controls it must pass, has one rule.  It holds where
+all of them hold.  One part that is refuted refutes it, whatever the others do; as any of m parts could have been the
+one, its p-value is multiplied by m.  Only where all the others are decided, and something weaker holds for
 certain, is that said instead ("reproduced only …").  Else it is undecided.
 """
 
