@@ -54,7 +54,7 @@ def test_export_load_check(planted, run):
     assert stored.mean == pytest.approx(card["scores"]["home"]["kl_bits"]["mean"], abs=1e-12)  # scored as stored
     found = zoo.check("urn-transformer", episodes=400)
     assert found.agrees and found.live.mean != found.card.mean
-    assert "| urn-transformer | urn |" in zoo.table()
+    assert "| urn-transformer | urn, symbols 3, length 5 | transformer, " in zoo.table()
 
 
 def test_float16_only_where_it_costs_nothing(run, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from windtunnel.study.evidence import cell_not_run
 from windtunnel.study.primitives import REALISED
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import Row, scorecard
-from windtunnel.study.verdict import OUTCOMES, UNTESTED
+from windtunnel.study.verdict import ONLY_AS, OUTCOMES, UNTESTED
 from windtunnel.study.zoo import Checked
 
 WIDE = 120  # characters from which on the ledger is a table
@@ -57,14 +57,20 @@ def _number(value: Any) -> str:
     return "–" if value is None else show.number(number(value))
 
 
+def counted(entries: Sequence[Mapping[str, Any]]) -> str:
+    """How many claims came out how: "58 claims: 10 reproduced, 4 reproduced only in part, …"."""
+    words = {ONLY_AS: "reproduced only in part"}
+    counts = {outcome: sum(entry["outcome"] == outcome for entry in entries) for outcome in OUTCOMES}
+    told = ", ".join(f"{count} {words.get(outcome, outcome)}" for outcome, count in counts.items() if count)
+    return f"{len(entries)} claims: {told or 'none'}"
+
+
 def print_ledger(entries: Sequence[Mapping[str, Any]], everything: bool = False) -> None:
     """How many claims came out how, those that were tested with their verdicts, and why the others were not.
 
     everything  a row for those that were not tested as well
     """
-    counts = {outcome: sum(entry["outcome"] == outcome for entry in entries) for outcome in OUTCOMES}
-    told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-    show.print_text(f"{len(entries)} claims: {told or 'none'}", "bold")
+    show.print_text(counted(entries), "bold")
     if shown := [entry for entry in entries if everything or entry["outcome"] != UNTESTED]:
         _print_entries(shown)
     untested = [] if everything else [entry for entry in entries if entry["outcome"] == UNTESTED]
@@ -96,7 +102,7 @@ def _by_reason(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     absent = {name: cell for name, reason in reasons.items() if (cell := cell_not_run(reason))}
     found: dict[str, list[str]] = {}
     for name, reason in reasons.items():
-        cells = f"they need cells that this study has not run: {listed(dict.fromkeys(absent.values()), FEW)}"
+        cells = f"they need cells that are not among its results: {listed(dict.fromkeys(absent.values()), FEW)}"
         found.setdefault(cells if name in absent else shorten(reason, REASON, placeholder=" …"), []).append(name)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 

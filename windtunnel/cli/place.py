@@ -42,9 +42,11 @@ def open_run(folder: Path, command: str, *, step: int | None = None, device: str
     require_folder(folder)
     if not (folder / RUN).exists():
         if (folder / STUDY).exists():
+            runs = folder / "runs"
+            where = f"its runs are in {runs}" if runs.is_dir() else "its networks are not kept with it"
             raise InputError(
                 f"{folder}: holds a study, not a run: `{_typed('claims', folder)}` shows its verdicts, "
-                f"`{_typed('report', folder)}` makes its page; its runs are in {folder / 'runs'}"
+                f"`{_typed('report', folder)}` makes its page; {where}"
             )
         if run := next(_below(folder, RUN), None):
             raise InputError(f"{folder}: holds runs, but is none itself: give one of them, `{_typed(command, run)}`")

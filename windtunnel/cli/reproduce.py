@@ -8,7 +8,7 @@ from typing import Literal
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Float, Folder
-from windtunnel.cli.ledger import print_ledger, print_scorecard, print_zoo
+from windtunnel.cli.ledger import counted, print_ledger, print_scorecard, print_zoo
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import say, watch
 from windtunnel.study import reproduce, zoo
@@ -85,11 +85,17 @@ def _show_quick(study: StudyFolder) -> None:
         print_scorecard(full.cells())
         print_ledger(full.ledger())
     names = zoo.names()
-    if names:
-        say(f"scoring {len(names)} shipped networks on fresh episodes")
-        print_zoo([zoo.check(name, episodes=_episodes(name)) for name in names])
-    else:
+    if not names:
         show.print_text(f"No shipped networks in {zoo.folder()}.")
+        return
+    say(f"scoring {len(names)} shipped networks on fresh episodes")
+    checked = [zoo.check(name, episodes=_episodes(name)) for name in names]
+    print_zoo(checked)
+    if full is not None:
+        show.print_text(f"{full.path}: {counted(full.ledger())}")
+    show.print_text(
+        f"zoo: {sum(one.agrees for one in checked)} of {len(names)} shipped networks agree with their cards"
+    )
 
 
 def _episodes(name: str) -> int:

@@ -23,7 +23,7 @@ REPLICATES = ("before the first block", "exact belief")
 """Nulls whose draws are bootstrap replicates of one number; those of all others are drawn independently."""
 
 
-_NEEDS, _NOT_RUN = "needs the cell ", ", which this study has not run"
+_NEEDS, _NOT_RUN = "needs the cell ", ", which is not among the results of this study"
 
 
 class NotMeasured(Exception):
@@ -33,8 +33,9 @@ class NotMeasured(Exception):
 def cell_not_run(reason: str) -> str | None:
     """The cell for want of which a test was not made; None where the reason is another.
 
-    >>> cell_not_run("needs the cell hmm-lstm, which this study has not run"), cell_not_run("something else")
-    ('hmm-lstm', None)
+    >>> cell_not_run("needs the cell hmm-lstm, which is not among the results of this study")
+    'hmm-lstm'
+    >>> cell_not_run("something else")
     """
     ours = reason.startswith(_NEEDS) and reason.endswith(_NOT_RUN)
     return reason.removeprefix(_NEEDS).removesuffix(_NOT_RUN) if ours else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 from windtunnel.geometry.gather import layer_of
 from windtunnel.study.claim import Claim
@@ -12,7 +13,7 @@ from windtunnel.study.evidence import Evidence, NotMeasured, less_null, over_see
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.verdict import Verdict, held, qualified
 
-RAND = "adjusted Rand with the likeliest state"
+RAND, SEEN = "adjusted Rand with the likeliest state", "adjusted Rand with the symbol just seen"
 OWN = "as a property of the exact belief, which clusters as tightly without any network"
 BEYOND = "belief beyond windows 1 and 2, R²"
 READABLE, MORE = 0.5, 0.1
@@ -30,7 +31,18 @@ def one_cluster_per_state(evidence: Evidence, cell: str) -> Verdict:
     told = f"{cell}, distance of the number of clusters by silhouette from {states} ({count.mean:.2f} on average)"
     as_many = held(_distance(count, states), "below", 0.5, told)
     tighter = beyond_nulls(evidence, cell, f"silhouette at {states} clusters", words={"exact belief": OWN})
-    return qualified(primary, {"where the number of clusters is given": as_many} | tighter)
+    return qualified(primary, {"where the number of clusters is given": as_many} | tighter).because(
+        *_whose(evidence, cell)
+    )
+
+
+def _whose(evidence: Evidence, cell: str) -> list[str]:
+    """Whose clusters they are, if not the states': what untrained networks say, and the symbol just seen."""
+    nulls = [number(value) for r in evidence.readings(cell, RAND) for value in r["nulls"].get("untrained", [])]
+    told = [f"{cell}, {RAND}, of untrained networks: {sum(nulls) / len(nulls):.3g}"] if nulls else []
+    with suppress(NotMeasured):
+        told.append(f"{cell}, {SEEN}: {evidence.record(cell, SEEN)}")
+    return told
 
 
 def _agreement(evidence: Evidence, cell: str) -> Quantity:
