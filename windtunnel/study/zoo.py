@@ -173,8 +173,8 @@ def table() -> str:
         "",
         "Written by `python benchmarks/pages.py`; do not edit. Scores are of the weights as stored here, on test"
         " episodes of the tunnel that each was trained in, in bits, with a 95% interval over sequences. Each is the"
-        " seed of its cell with the lowest KL on the validation stream, so it is better than the mean of the seeds that the study"
-        " reports.",
+        " seed of its cell with the lowest KL on the validation stream, so it is better than the mean of the seeds that"
+        " the study reports.",
         "",
         '    wt.zoo.load("hmm-mamba")      windtunnel evaluate hmm-mamba      windtunnel inspect hmm-mamba',
         "",
