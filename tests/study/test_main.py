@@ -46,6 +46,6 @@ def test_networks_of_a_study_go_into_the_zoo(study, capsys):
     assert main(["--out", str(study), "--export", "small-urn-lstm", "small-bijection-mlp"]) == 0
     assert zoo.names() == ["small-bijection-mlp", "small-urn-lstm"]
     assert zoo.check("small-urn-lstm", episodes=300).agrees
-    assert "| small-urn-lstm | urn |" in zoo.table()
+    assert "| small-urn-lstm | urn" in zoo.table()
     assert main(["--out", str(study), "--export", "nothing"]) == 2
     assert "must be a run folder" in capsys.readouterr().err
