@@ -14,13 +14,14 @@ from typing import Any
 from tables import interval, load
 
 from windtunnel.study.files import markdown
+from windtunnel.study.ledger import tally
 from windtunnel.study.paper_plan import ARCHITECTURES, BESIDE_SEEDS, READ_SEEDS
 from windtunnel.study.presets import plan_for
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
-from windtunnel.study.verdict import ONLY_AS, OUTCOMES, UNTESTED
+from windtunnel.study.verdict import UNTESTED
 
 FIGURE = "docs/primitives.svg"
 MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -76,12 +77,9 @@ def reach(folder: Path) -> str:
 def verdicts(study: StudyFolder) -> str:
     """How many of each kind, and those that were tested, one row each."""
     ledger, head = study.ledger(), study.head()
-    counts = {outcome: sum(entry["outcome"] == outcome for entry in ledger) for outcome in OUTCOMES}
-    words = dict(zip(OUTCOMES, OUTCOMES, strict=True)) | {ONLY_AS: "reproduced only in part", UNTESTED: "not tested"}
-    told = ", ".join(f"{count} {words[outcome]}" for outcome, count in counts.items() if count)
     devices = ", ".join(sorted({environment["device"] for environment in head["environments"]}))
     lines = [
-        f"Of {len(ledger)} published statements: {told}. All of them with numbers, intervals and reasons:"
+        f"Of {len(ledger)} published statements: {tally(ledger)}. All of them with numbers, intervals and reasons:"
         " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
         f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
         " Scores and training dynamics are over all seeds of a cell, the instruments that decide a claim over"

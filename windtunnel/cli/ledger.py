@@ -10,10 +10,11 @@ from typing import Any
 from windtunnel.cli import show
 from windtunnel.report.words import listed
 from windtunnel.study.evidence import cell_not_run
+from windtunnel.study.ledger import tally
 from windtunnel.study.primitives import REALISED
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import Row, scorecard
-from windtunnel.study.verdict import ONLY_AS, OUTCOMES, UNTESTED
+from windtunnel.study.verdict import UNTESTED
 from windtunnel.study.zoo import Checked
 
 WIDE = 120  # characters from which on the ledger is a table
@@ -57,20 +58,12 @@ def _number(value: Any) -> str:
     return "–" if value is None else show.number(number(value))
 
 
-def counted(entries: Sequence[Mapping[str, Any]]) -> str:
-    """How many claims came out how: "58 claims: 10 reproduced, 4 reproduced only in part, …"."""
-    words = {ONLY_AS: "reproduced only in part"}
-    counts = {outcome: sum(entry["outcome"] == outcome for entry in entries) for outcome in OUTCOMES}
-    told = ", ".join(f"{count} {words.get(outcome, outcome)}" for outcome, count in counts.items() if count)
-    return f"{len(entries)} claims: {told or 'none'}"
-
-
 def print_ledger(entries: Sequence[Mapping[str, Any]], everything: bool = False) -> None:
     """How many claims came out how, those that were tested with their verdicts, and why the others were not.
 
     everything  a row for those that were not tested as well
     """
-    show.print_text(counted(entries), "bold")
+    show.print_text(f"{len(entries)} claims: {tally(entries)}", "bold")
     if shown := [entry for entry in entries if everything or entry["outcome"] != UNTESTED]:
         _print_entries(shown)
     untested = [] if everything else [entry for entry in entries if entry["outcome"] == UNTESTED]

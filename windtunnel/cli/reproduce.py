@@ -8,10 +8,11 @@ from typing import Literal
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Float, Folder
-from windtunnel.cli.ledger import counted, print_ledger, print_scorecard, print_zoo
+from windtunnel.cli.ledger import print_ledger, print_scorecard, print_zoo
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import say, watch
 from windtunnel.study import reproduce, zoo
+from windtunnel.study.ledger import tally
 from windtunnel.study.presets import plan_for
 from windtunnel.study.results import StudyFolder, committed
 
@@ -92,7 +93,7 @@ def _show_quick(study: StudyFolder) -> None:
     checked = [zoo.check(name, episodes=_episodes(name)) for name in names]
     print_zoo(checked)
     if full is not None:
-        show.print_text(f"{full.path}: {counted(full.ledger())}")
+        show.print_text(f"{full.path}: {tally(full.ledger())}")
     show.print_text(
         f"zoo: {sum(one.agrees for one in checked)} of {len(names)} shipped networks agree with their cards"
     )

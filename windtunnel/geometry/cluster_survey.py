@@ -44,7 +44,7 @@ def clusters(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Se
     again = [_reading(x[pick], truths[:, pick], states) for pick in picks]
     exact = [_reading(belief[pick], truths[:, pick], states) for pick in picks]
     fresh = [_reading(twin[few], truths[:, few], states) for twin in twins]
-    likeliest, where = belief[few].argmax(-1).ravel(), {"layer": layer_of(name), "positions": "readouts"}
+    likeliest, where = truths[0, few].ravel(), {"layer": layer_of(name), "positions": "readouts"}
     arrays = {"silhouettes": own[0].silhouettes, "gaps": own[0].gaps, "labels": own[0].labels, "likeliest": likeliest}
     arrays |= {"exact belief: silhouettes": np.mean([reading[0].silhouettes for reading in exact], axis=0)}
     found: list[Measurement | Missing] = []

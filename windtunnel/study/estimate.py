@@ -1,9 +1,8 @@
 """How long a study will take, told before it starts; and what it will need on disk.
 
 Rates are tokens per second of training steps on one H200, several seeds sharing the card, and set-up seconds, from
-`benchmarks/results/h200` where there is a file (`reach/`).  Those of
-linear attention, and all other seconds below, are guesses.  Cells that are done replace them: what this machine did, it
-will do again.
+`benchmarks/results/h200` where there is a file (`reach/`).  Those of linear attention, and other seconds below that
+name no file, are guesses.  Cells that are done replace them: what this machine did, it will do again.
 """
 
 from __future__ import annotations

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windtunnel.study.claim import Claim, judge
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.files import FORMAT, rounded
 from windtunnel.study.tidy import tidy
-from windtunnel.study.verdict import Verdict
+from windtunnel.study.verdict import ONLY_AS, OUTCOMES, Verdict
 
 
 def summaries(claims: list[Claim], evidence: Evidence, verdicts: Mapping[str, Verdict] | None = None) -> dict[str, str]:
@@ -19,6 +19,13 @@ def summaries(claims: list[Claim], evidence: Evidence, verdicts: Mapping[str, Ve
     entries = [ledger_entry(claim, verdicts[claim.id], claim.judge_elsewhere(evidence)) for claim in claims]
     ledger = json.dumps({"format": FORMAT, "claims": entries}, indent=1) + "\n"
     return {"table.csv": tidy(evidence.cells), "claims.json": ledger}
+
+
+def tally(entries: Sequence[Mapping[str, Any]]) -> str:
+    """How many claims came out how: "10 reproduced, 4 reproduced only in part, …"."""
+    words = {ONLY_AS: "reproduced only in part"}
+    counts = {outcome: sum(entry["outcome"] == outcome for entry in entries) for outcome in OUTCOMES}
+    return ", ".join(f"{count} {words.get(outcome, outcome)}" for outcome, count in counts.items() if count) or "none"
 
 
 def ledger_entry(claim: Claim, verdict: Verdict, elsewhere: Mapping[str, Verdict]) -> dict[str, Any]:
