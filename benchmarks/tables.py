@@ -95,6 +95,42 @@ def training_part(files: list[Path]) -> list[str]:
     return ["## Training throughput", "", where, "", *table(columns, rows)]
 
 
+def seeds_part(files: list[Path]) -> list[str]:
+    """Five seeds in one step against one; and the same five times the work as one network's batch, which no
+    arrangement of seeds can undercut: where that costs more than 3 times, one seed fills the card."""
+    results = [load(file) for file in files]
+    rows = [
+        [
+            row["case"],
+            str(row["batch"]),
+            f"{row['one_ms']:.2f}",
+            f"{row['together_ms']:.2f}",
+            f"{row['cost_of_one']:.2f} ×",
+            f"{row['cost_of_batch']:.2f} ×",
+            result["environment"]["commit"],
+        ]
+        for result in results
+        for row in result["seeds"]
+    ]
+    rows.sort(key=lambda row: (-int(row[1]), row[0]))
+    columns = ["case", "batch", "one seed, ms", "five seeds, ms", "cost", "cost of five times the batch", "commit"]
+    where = f"{made_with(results[0]['environment'])}; milliseconds per step, taken in turns."
+    return ["## Five seeds in one step", "", where, "", *table(columns, rows)]
+
+
+def kernels_part(path: Path) -> list[str]:
+    """Our GPU kernels against the plain form of the same, compiled."""
+    result = load(path)
+    rows = []
+    for row in result["kernels"]:
+        ours, twin = row["ours"], row["twin"]
+        timed = [f"{part[key]:.3f}" for key in ("forward_ms", "both_ms") for part in (ours, twin)]
+        rows.append([row["kernel"], *timed, f"{twin['both_ms'] / ours['both_ms']:.1f} ×"])
+    columns = ["kernel", "forward, ms", "compiled twin", "both ways, ms", "compiled twin", "as fast, both ways"]
+    where = f"{made_with(result['environment'])}, beside other work on the card: the ratios count."
+    return ["## Kernels against their plain twins", "", where, "", *table(columns, rows)]
+
+
 def sampling_part(path: Path) -> list[str]:
     """Episodes per second beside plain NumPy."""
     result = load(path)
@@ -120,5 +156,7 @@ def page(results: Path) -> str:
     ]
     lines += reach_part(results / "h200" / "reach")
     lines += training_part(sorted((results / "h200").glob("training*.json")))
+    lines += seeds_part(sorted((results / "h200" / "seeds").glob("*.json")))
+    lines += kernels_part(results / "h200" / "kernels.json")
     lines += sampling_part(results / "cpu" / "sampling.json")
     return "\n".join(lines).rstrip() + "\n"

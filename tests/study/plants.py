@@ -43,10 +43,16 @@ def gap(world: str) -> Callable[[Planted, str], None]:
 
 def length(k: int, line: float) -> Callable[[Planted, str], None]:
     def plant(p: Planted, how: str) -> None:
-        p.score("hmm-transformer", "entropy_mae_bits", values(line, "below", how), f"length-{k}", f"length-{k}-beyond")
+        p.score("hmm-transformer-9x256", "entropy_mae_bits", values(line, "below", how), f"length-{k}")
         p.score("hmm-transformer-paper", "entropy_mae_bits", values(line, "below", how), f"length-{k}")
 
     return plant
+
+
+def new_alone(k: int, line: float) -> Callable[[Planted, str], None]:
+    return lambda p, how: p.score(
+        "hmm-transformer-9x256", "entropy_mae_bits", values(line, "below", how), f"length-{k}-beyond"
+    )
 
 
 def late(p: Planted, how: str) -> None:
@@ -73,8 +79,21 @@ def accuracy(cell: str, side: str, line: float) -> Callable[[Planted, str], None
     return plant
 
 
+def mamba_recall(p: Planted, how: str) -> None:
+    """The same with more training as without."""
+    for cell in ("recall-mamba", "recall-mamba-long"):
+        accuracy(cell, "above", 0.95)(p, how)
+        p.cell(cell, sequences={"recall-mamba": 1000}.get(cell, 4000))
+
+
+def no_recall(p: Planted, how: str) -> None:
+    """An LSTM that recalls ("yes") or has learnt which values are stored and no more."""
+    accuracy("recall-lstm", "above", 0.05)(p, how)
+    p.share("recall-lstm", "binding", around(0.01, 0.001))
+
+
 def capacity(p: Planted, how: str) -> None:
-    for cell, lost in (("recall-transformer", around(0.5)), ("recall-mamba", linear(0.6, "above", how, far=0.1))):
+    for cell, lost in (("recall-transformer", around(0.5)), ("recall-mamba-long", linear(0.6, "above", how, far=0.1))):
         p.score(cell, "accuracy", around(1.0, 0.0), "pairs-8", scale="linear")
         p.score(cell, "accuracy", [1.0 - x for x in lost], "pairs-64", scale="linear")
 
@@ -82,7 +101,7 @@ def capacity(p: Planted, how: str) -> None:
 def slowly(p: Planted, how: str) -> None:
     steps = {"yes": [800] * 5, "no": [100] * 5}.get(how, [100, 400, 200, 800, 100])
     for cell, halved in (("recall-transformer", [100] * 5), ("recall-mamba", steps)):
-        curves = [[[step, 8.0 if step < at else 1.0] for step in range(0, 1300, 100)] for at in halved]
+        curves = [[[step, 8.0 if step < at else 0.5] for step in range(0, 1300, 100)] for at in halved]
         p.cell(cell, history={str(seed): curve for seed, curve in enumerate(curves)})
 
 
@@ -247,6 +266,8 @@ PLANTS: dict[str, Callable[[Planted, str], None]] = {
     "seed-spread": spread,
     "length-30": length(30, 0.012),
     "length-50": length(50, 0.029),
+    "length-30-alone": new_alone(30, 0.012),
+    "length-50-alone": new_alone(50, 0.029),
     "length-200": lambda p, how: p.score(
         "hmm-transformer", "entropy_mae_bits", values(0.029, "below", how), "length-200-beyond"
     ),
@@ -256,8 +277,8 @@ PLANTS: dict[str, Callable[[Planted, str], None]] = {
     "recall-mamba-slowly": slowly,
     "bijection-transformer-0.003": reaches("bijection-transformer", 0.003),
     "recall-transformer-accuracy": accuracy("recall-transformer", "above", 0.99),
-    "recall-mamba-accuracy": accuracy("recall-mamba", "above", 0.95),
-    "recall-lstm-accuracy": accuracy("recall-lstm", "below", 0.05),
+    "recall-mamba-accuracy": mamba_recall,
+    "recall-lstm-accuracy": no_recall,
     "recall-capacity": capacity,
     "capacity-match": matched,
     "no-memorising": memorised,
@@ -282,7 +303,7 @@ PLANTS: dict[str, Callable[[Planted, str], None]] = {
     "primitives-table": table,
 } | {f"{model}-{name}": primitive(model, name) for model in TABLE for name in PRIMITIVES}
 
-CANNOT = {"softmax-necessary"} | {
+CANNOT = {"softmax-necessary", "recall-lstm-accuracy"} | {
     f"{model}-{name}" for model, has in TABLE.items() for name in PRIMITIVES if name not in has
 }
 """Claims that something cannot be done: having it refutes them, lacking it never proves them."""

@@ -15,6 +15,8 @@ from tests.study.plants import (
     PRIORS,
     STACKED,
     UNTESTABLE,
+    accuracy,
+    capacity,
     clusters,
     fails,
     head,
@@ -22,7 +24,10 @@ from tests.study.plants import (
     late_off,
     layers,
     length,
+    mamba_recall,
     memorised,
+    new_alone,
+    no_recall,
     order,
     primitive,
     reaches,
@@ -315,14 +320,42 @@ def test_how_far_other_networks_filter_is_told_beside():
     assert claim("length-200").judge_elsewhere(p.evidence())["hmm-mamba"].outcome == REPRODUCED
 
 
-def test_only_as_an_average_that_includes_trained_positions():
+def test_positions_beyond_the_trained_length_are_a_claim_of_their_own():
     p = Planted()
     length(50, 0.029)(p, "yes")
-    p.score("hmm-transformer", "entropy_mae_bits", values(0.029, "below", "no"), "length-50-beyond")
-    assert "average over all positions" in claim("length-50").judge(p.evidence()).words
-    length(50, 0.029)(p, "yes")
+    new_alone(50, 0.029)(p, "no")
+    assert claim("length-50").judge(p.evidence()).outcome == REPRODUCED
+    assert claim("length-50-alone").judge(p.evidence()).outcome == NOT
     p.score("hmm-transformer-paper", "entropy_mae_bits", values(0.029, "below", "no"), "length-50")
     assert "only without a position embedding" in claim("length-50").judge(p.evidence()).words
+
+
+def test_failing_to_recall_at_one_budget_leaves_it_open_until_more_was_tried():
+    p = Planted()
+    accuracy("recall-mamba", "above", 0.95)(p, "no")
+    found = claim("recall-mamba-accuracy").judge(p.evidence())
+    assert found.outcome == INCONCLUSIVE and "was not tried" in found.reasons[-1]
+    mamba_recall(p, "no")
+    accuracy("recall-mamba-long", "above", 0.95)(p, "yes")
+    assert (
+        claim("recall-mamba-accuracy").judge(p.evidence()).words.endswith("with 4 times the training that is compared")
+    )
+
+
+def test_an_lstm_that_learnt_nothing_shows_nothing_about_recall():
+    p = Planted()
+    no_recall(p, "no")
+    p.share("recall-lstm", "binding", around(-0.3, 0.001))
+    found = claim("recall-lstm-accuracy").judge(p.evidence())
+    assert found.outcome == INCONCLUSIVE and "cannot be told from a failed training" in found.reasons[-1]
+
+
+def test_a_state_that_does_not_hold_few_pairs_tells_nothing_about_many():
+    p = Planted()
+    capacity(p, "yes")
+    p.score("recall-mamba-long", "accuracy", around(0.8), "pairs-8", scale="linear")
+    found = claim("recall-capacity").judge(p.evidence())
+    assert found.outcome == INCONCLUSIVE and "has not learnt to recall 8 pairs" in found.reasons[-1]
 
 
 def test_clusters_that_exact_beliefs_form_as_well():

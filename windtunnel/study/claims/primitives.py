@@ -109,10 +109,15 @@ def _attempt(evidence: Evidence, world: str, model: str, primitive: str, worlds:
         return Verdict(NOT, (*verdict.reasons, f"{cell}: {words}"), quantity, REALISED, p, of=verdict.of)
     if verdict.outcome != REPRODUCED:
         return replace(verdict, outcome=INCONCLUSIVE)
+    return not_found(verdict, evidence, world, model)
+
+
+def not_found(lacking: Verdict, evidence: Evidence, world: str, model: str) -> Verdict:
+    """What is left of a "cannot" that nothing refuted: not found within this budget, if the control was solved."""
     solved, words = control(evidence, world, model)
     if not solved:
-        return replace(verdict, outcome=INCONCLUSIVE).because(f"cannot be told from a failed training: {words}")
-    return replace(verdict, outcome=ONLY_AS, only_as="as “not found within this budget”").because(words)
+        return replace(lacking, outcome=INCONCLUSIVE).because(f"cannot be told from a failed training: {words}")
+    return replace(lacking, outcome=ONLY_AS, only_as="as “not found within this budget”").because(words)
 
 
 def best_network(found: Record, worlds: int) -> tuple[Quantity, float, str] | None:

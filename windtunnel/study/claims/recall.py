@@ -3,44 +3,68 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER
+from windtunnel.study.claims.primitives import not_found
 from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.quantity import Quantity, difference, number, ratio
-from windtunnel.study.verdict import Side, Verdict, held
+from windtunnel.study.verdict import INCONCLUSIVE, NOT, REPRODUCED, Side, Verdict, held, otherwise
 from windtunnel.study.worlds import MORE_PAIRS, PAIRS
 
 FEW, MANY = min(PAIRS), max(PAIRS)
 KEPT = 0.9  # an accuracy below this counts as a drop
+LEARNT = 0.1  # of the KL at the start: less than the stored values without their keys can give
+MAMBA, LONGER = "recall-mamba", "recall-mamba-long"
+"""At the budget that is compared, and with more: failing at one budget does not show that it cannot."""
 
 
-def accuracy(cell: str, side: Side, line: float) -> Callable[[Evidence], Verdict]:
+def accuracy(evidence: Evidence, cell: str, side: Side, line: float) -> Verdict:
     """Share of right answers at 64 pairs."""
+    kl = evidence.score(cell, "kl_bits")
+    chance = "knowing which values were stored, but not where, gives 1/64 = 0.016"
+    found = held(evidence.score(cell, "accuracy"), side, line, f"{cell}, accuracy")
+    return found.because(f"KL in bits: {kl}", chance)
 
-    def test(evidence: Evidence) -> Verdict:
-        found = evidence.score(cell, "accuracy")
-        kl = evidence.score(cell, "kl_bits")
-        chance = "knowing which values were stored, but not where, gives 1/64 = 0.016"
-        return held(found, side, line, f"{cell}, accuracy").because(f"KL in bits: {kl}", chance)
 
-    return test
+def recalls_in_time(evidence: Evidence) -> Verdict:
+    """At the compared budget, or else with more; as long as more was not tried, a failure says nothing."""
+    primary = accuracy(evidence, MAMBA, "above", 0.95)
+    if evidence.has(LONGER):
+        times = number(evidence.cell(LONGER)["sequences"]) / number(evidence.cell(MAMBA)["sequences"])
+        more = accuracy(evidence, LONGER, "above", 0.95)
+        return otherwise(primary, {f"with {times:.3g} times the training that is compared": more})
+    if primary.outcome == NOT:
+        return replace(primary, outcome=INCONCLUSIVE).because(f"more training ({LONGER}) was not tried")
+    return primary
+
+
+def does_not_recall(evidence: Evidence) -> Verdict:
+    """As for any "cannot": not found within this budget, and that only if something that needs no binding was."""
+    found = accuracy(evidence, "recall-lstm", "below", 0.05)
+    return found if found.outcome != REPRODUCED else not_found(found, evidence, "recall", "lstm")
 
 
 def capacity(evidence: Evidence) -> Verdict:
-    """Does Mamba lose more accuracy from few to many pairs than the Transformer?  All numbers were trained on."""
+    """Does Mamba lose more accuracy from few to many pairs than the Transformer?  All numbers were trained on.
 
-    def fall(cell: str) -> Quantity:
-        few, many = (evidence.score(cell, "accuracy", f"pairs-{pairs}") for pairs in (FEW, MANY))
-        return difference(few, many)
+    A network that does not recall few pairs either has nothing to lose.
+    """
 
-    falls = {cell: fall(cell) for cell in ("recall-mamba", "recall-transformer")}
+    def at(cell: str, pairs: int) -> Quantity:
+        return evidence.score(cell, "accuracy", f"pairs-{pairs}")
+
+    cells = (LONGER if evidence.has(LONGER) else MAMBA, "recall-transformer")
+    falls = {cell: difference(at(cell, FEW), at(cell, MANY)) for cell in cells}
     told = [f"{cell}, accuracy lost from {FEW} to {MANY} pairs: {lost}" for cell, lost in falls.items()]
     told += [_drops(evidence, cell) for cell in falls]
-    return held(difference(*falls.values()), "above", 0.1, "Mamba's loss less the Transformer's").because(*told)
+    found = held(difference(*falls.values()), "above", 0.1, "Mamba's loss less the Transformer's").because(*told)
+    if at(cells[0], FEW).mean < KEPT:
+        return replace(found, outcome=INCONCLUSIVE).because(f"{cells[0]} has not learnt to recall {FEW} pairs")
+    return found
 
 
 def _drops(evidence: Evidence, cell: str) -> str:
@@ -56,16 +80,15 @@ def _drops(evidence: Evidence, cell: str) -> str:
 
 
 def slowly(evidence: Evidence) -> Verdict:
-    """Steps until the validation KL is halved, Mamba's over the Transformer's.  Seeds that never get there count as
-    if they did at the end, which makes the ratio smaller than it is where Mamba is the slower."""
-    steps = {cell: _halved(evidence, cell) for cell in ("recall-mamba", "recall-transformer")}
-    told = [f"{cell}: KL halved after {found} steps" for cell, found in steps.items()]
-    return held(ratio(*steps.values()), "above", 2.0, "steps to half the KL, Mamba's over the Transformer's").because(
-        *told
-    )
+    """Steps until a tenth of the validation KL is left, Mamba's over the Transformer's.  Seeds that never get there
+    count as if they did at the end, which makes the ratio smaller than it is where Mamba is the slower."""
+    steps = {cell: _learnt(evidence, cell) for cell in (MAMBA, "recall-transformer")}
+    told = [f"{cell}: a tenth of its KL left after {found} steps, or never" for cell, found in steps.items()]
+    what = "steps to a tenth of the KL, Mamba's over the Transformer's"
+    return held(ratio(*steps.values()), "above", 2.0, what).because(*told)
 
 
-def _halved(evidence: Evidence, cell: str) -> Quantity:
+def _learnt(evidence: Evidence, cell: str) -> Quantity:
     """Steps, one value per seed, known to the distance of two validations."""
     history = evidence.cell(cell).get("history") or {}
     if len(history) < 2:
@@ -73,35 +96,46 @@ def _halved(evidence: Evidence, cell: str) -> Quantity:
     found = []
     for records in history.values():
         first = number(records[0][1])
-        found.append(float(next((step for step, kl in records if number(kl) <= first / 2), records[-1][0])))
+        found.append(float(next((step for step, kl in records if number(kl) <= LEARNT * first), records[-1][0])))
     apart = max(after[0] - before[0] for records in history.values() for before, after in pairwise(records))
     return Quantity.of_seeds(found, "log", noise=apart / math.sqrt(12 * len(found)))
 
 
-def _claim(model: str, words: str, published: str, side: Side, line: float) -> Claim:
-    cell = f"recall-{model}"
-    return Claim(
-        f"{cell}-accuracy",
-        words,
-        PAPER,
-        published,
-        f"accuracy with 64 pairs; the line is {side} {line:g}",
-        (cell,),
-        accuracy(cell, side, line),
-    )
-
-
 CLAIMS = [
-    _claim("transformer", "A Transformer recalls every stored value.", "100%", "above", 0.99),
-    _claim("mamba", "Mamba recalls nearly every stored value.", "97.8%", "above", 0.95),
-    _claim("lstm", "An LSTM does not recall.", "0.5%", "below", 0.05),
+    Claim(
+        "recall-transformer-accuracy",
+        "A Transformer recalls every stored value.",
+        PAPER,
+        "100%",
+        "accuracy with 64 pairs; the line is above 0.99",
+        ("recall-transformer",),
+        lambda evidence: accuracy(evidence, "recall-transformer", "above", 0.99),
+    ),
+    Claim(
+        "recall-mamba-accuracy",
+        "Mamba recalls nearly every stored value.",
+        PAPER,
+        "97.8%",
+        "accuracy with 64 pairs; the line is above 0.95, at the compared budget or else with more",
+        (MAMBA, LONGER),
+        recalls_in_time,
+    ),
+    Claim(
+        "recall-lstm-accuracy",
+        "An LSTM does not recall.",
+        PAPER,
+        "0.5%",
+        "accuracy with 64 pairs; the line is below 0.05, and what needs no binding must have been learnt",
+        ("recall-lstm",),
+        does_not_recall,
+    ),
     Claim(
         "recall-capacity",
         "A state of fixed size holds only so many pairs; attention is not limited so.",
         f"{PAPER}, made a test by us",
         "none",
         f"accuracy lost from {FEW} to {MANY} pairs, all trained on, Mamba's less the Transformer's; the line is 0.1",
-        ("recall-mamba", "recall-transformer"),
+        (LONGER, "recall-transformer"),
         capacity,
     ),
     Claim(
@@ -109,8 +143,8 @@ CLAIMS = [
         "Mamba learns recall slowly.",
         PAPER,
         "no number",
-        "training steps until the validation KL is halved, over the Transformer's; the line is 2",
-        ("recall-mamba", "recall-transformer"),
+        "training steps until a tenth of the validation KL is left, over the Transformer's; the line is 2",
+        (MAMBA, "recall-transformer"),
         slowly,
     ),
 ]
