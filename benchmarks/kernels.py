@@ -51,6 +51,11 @@ def plain_core(x: Tensor, r: Tensor, A: Tensor, BC: Tensor, D: Tensor, z: Tensor
     return (y * F.silu(z)).to(z.dtype)
 
 
+def plain_inverse(lower: Tensor) -> Tensor:
+    unit = torch.eye(lower.shape[-1], device=lower.device)
+    return torch.linalg.solve_triangular(lower, unit, upper=False, unitriangular=True)
+
+
 def cases() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Tensor]]]:
     """Name: kernel, plain twin, inputs.  Sizes of the 9 × 256 Transformer and of the 2.67M Mamba on the HMM."""
     shape, single = (EPISODES, POSITIONS), torch.float32
@@ -62,6 +67,7 @@ def cases() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Tens
     scan = [vector(*shape, channels), F.softplus(vector(*shape, channels)).detach().requires_grad_(), core[2]]
     scan += [vector(*shape, states), vector(*shape, states)]
     norm = [stream, draw(*shape, 256), vector(256), vector(256), vector(256)]
+    systems = (0.1 * vector(EPISODES, 6, 40, 40)).detach().requires_grad_()
     ours: Any = kernels
     if ours.add_norm is None:
         raise InputError("triton: must be installed to have kernels at all")
@@ -71,6 +77,7 @@ def cases() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Tens
         "bias and GELU": (ours.bias_gelu, lambda u, b: F.gelu(u + b).to(u.dtype), [wide, vector(1024)]),
         "selective scan": (ours.selective_scan, selective_scan_chunked, scan),
         "Mamba core": (ours.mamba_core, plain_core, core),
+        "triangular inverse": (ours.unit_lower_inverse, plain_inverse, [systems]),
     }
 
 

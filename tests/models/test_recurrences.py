@@ -8,6 +8,7 @@ import torch
 
 from tests.models.cases import TUNNELS, dense_inputs, every_device, small
 from windtunnel.errors import InputError
+from windtunnel.models import kernels
 from windtunnel.models.delta import delta_rule, delta_rule_chunked, delta_rule_sequential
 from windtunnel.models.scan import FORMS, selective_scan, selective_scan_chunked, selective_scan_sequential
 from windtunnel.models.taps import Record
@@ -87,6 +88,24 @@ def test_scan_is_stable_at_extreme_step_sizes(step, device):
 def test_delta_rule_forms_agree(length, dtype, tolerance, device):
     arguments = delta_arguments(length, dtype=dtype, device=device)
     assert_forms_agree(delta_rule_sequential, delta_rule_chunked, arguments, tolerance)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("size", [1, 2, 5, 16, 39, 64])
+def test_many_triangular_inverses_agree_with_the_library(size):
+    """The Triton kernel in float32 against float64, with its gradient; what lies on and above the diagonal is no
+    part of it."""
+    assert kernels.unit_lower_inverse is not None
+    draw = torch.Generator().manual_seed(size)
+    lower, upstream = (torch.randn(3, 7, size, size, generator=draw).to("cuda") for _ in range(2))
+    lower = (0.3 * lower).requires_grad_()
+    plain = lower.detach().double().requires_grad_()
+    found = kernels.unit_lower_inverse(lower)
+    wanted = torch.linalg.inv(plain.tril(-1) + torch.eye(size, device="cuda", dtype=torch.float64))
+    pairs = [(found, wanted)]
+    pairs += [(*torch.autograd.grad(found, lower, upstream), *torch.autograd.grad(wanted, plain, upstream.double()))]
+    for a, b in pairs:
+        assert float((a - b).detach().norm()) <= 1e-6 * float(b.detach().norm())
 
 
 @every_device

@@ -14,8 +14,8 @@ solve a unit lower-triangular system (Yang et al. 2024):
     (I + L) U = diag(β) (V − diag(g) K S),        L_ti = β_t (g_t / g_i) k_t·k_i   for i < t
 
 Ratios g_t / g_i are exp of a difference of cumulative log α, never a quotient, and never above 1.  The system is
-solved by forward substitution: inverting by repeated squaring would be faster and lose all digits when a token, hence
-a key, repeats.
+solved by forward substitution, on a GPU for all heads and chunks in one kernel (`triangular_triton.py`): inverting by
+repeated squaring would be faster and lose all digits when a token, hence a key, repeats.
 
 Shapes: q, k (n, H, T, d_k) of unit length; v (n, H, T, d_v); beta and log_decay = log α ≤ 0 (n, H, T); o as v.
 """
@@ -28,6 +28,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from windtunnel.errors import require_choice
+from windtunnel.models import kernels
 from windtunnel.models.taps import StepEdit
 
 
@@ -76,7 +77,7 @@ def delta_rule_chunked(
 
     system = (beta[..., None] * ratio * (k @ k.transpose(-1, -2))).tril(-1)  # L; the unit diagonal is implied
     right = beta[..., None] * torch.cat([v, g * k], dim=-1)
-    solved = torch.linalg.solve_triangular(system, right, upper=False, unitriangular=True)
+    solved = _solve(system, right)
     from_values, from_start = solved.split([v.shape[-1], key_width], dim=-1)  # U = from_values − from_start · S
     within = ratio * (q @ k.transpose(-1, -2))
     carried_keys = (ratio[..., -1, :, None] * k).transpose(-1, -2)  # (g_end / g_i) k_i
@@ -89,6 +90,13 @@ def delta_rule_chunked(
         if j + 1 < chunks:
             state = g[:, :, j, -1, :, None] * state + carried_keys[:, :, j] @ writes
     return torch.cat(outputs, dim=2)[:, :, :length]
+
+
+def _solve(lower: Float[Tensor, "... C C"], right: Float[Tensor, "... C d"]) -> Float[Tensor, "... C d"]:
+    """U with (I + L) U = right."""
+    if kernels.takes_inverse(lower) and kernels.unit_lower_inverse is not None:
+        return kernels.unit_lower_inverse(lower) @ right
+    return torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True)
 
 
 FORMS = {"sequential": delta_rule_sequential, "chunked": delta_rule_chunked}

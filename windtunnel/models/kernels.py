@@ -20,6 +20,8 @@ add_norm: Callable[..., tuple[Tensor, Tensor]] | None = None
 """`block_triton.add_norm`."""
 bias_gelu: Callable[[Tensor, Tensor], Tensor] | None = None
 """`block_triton.bias_gelu`."""
+unit_lower_inverse: Callable[[Tensor], Tensor] | None = None
+"""`triangular_triton.unit_lower_inverse`."""
 mamba_core: Callable[..., Tensor] | None = None
 """`mamba_cuda.mamba_core`."""
 mamba_core_compiles: Callable[..., bool] | None = None
@@ -27,10 +29,11 @@ mamba_core_compiles: Callable[..., bool] | None = None
 
 if torch.cuda.is_available():  # triton compiles for a GPU only, and costs import time
     with contextlib.suppress(ImportError):
-        from windtunnel.models import attention_triton, block_triton, scan_triton
+        from windtunnel.models import attention_triton, block_triton, scan_triton, triangular_triton
 
         short_attention, selective_scan = attention_triton.short_attention, scan_triton.selective_scan_triton
         add_norm, bias_gelu = block_triton.add_norm, block_triton.bias_gelu
+        unit_lower_inverse = triangular_triton.unit_lower_inverse
     from windtunnel.models import mamba_cuda
 
     mamba_core, mamba_core_compiles = mamba_cuda.mamba_core, mamba_cuda.compiles
@@ -51,3 +54,8 @@ def takes_mamba_core(z: Float[Tensor, "n T E"], states: int) -> bool:
     if mamba_core_compiles is None or not z.is_cuda or z.dtype not in (torch.float32, torch.bfloat16):
         return False
     return mamba_core_compiles(z.shape[-1], states, z.stride(1), z.dtype == torch.bfloat16, z.device.index)
+
+
+def takes_inverse(lower: Float[Tensor, "... C C"]) -> bool:
+    """Whether unit lower-triangular systems of this kind are solved by the kernel: small and float32, on a GPU."""
+    return unit_lower_inverse is not None and lower.is_cuda and lower.dtype == torch.float32 and lower.shape[-1] <= 64
