@@ -71,7 +71,7 @@ def networks(evidence: Evidence) -> list[str]:
                 name,
                 *made_of(Recipe.from_dict(cell["recipe"])),
                 f"{len(cell['seeds'])} × {cell['recipe']['steps']}",
-                f"{kl.brief(2)} (uniform {uniform:.2g})",
+                f"{kl.brief(2)} (uniform {uniform:.2g}{'; has not learnt' if kl.high > uniform / 2 else ''})",
                 f"{len(surveyed)} × {cell['planned']['survey']['episodes']}, {len(cell['survey'])} readings",
                 f"{spent['train'] + spent['setup']:.0f} + {spent.get('survey', 0.0):.0f}",
                 f"{made_with(cell['environment'])}, commit {cell['environment']['commit']}",

@@ -13,6 +13,7 @@ from typing import Any
 
 from tables import interval, load
 
+from windtunnel.study.evidence import Evidence, NotMeasured, cell_not_run
 from windtunnel.study.files import markdown
 from windtunnel.study.ledger import tally
 from windtunnel.study.paper_plan import ARCHITECTURES, BESIDE_SEEDS, READ_SEEDS
@@ -44,7 +45,7 @@ REACH = {
     "hmm-transformer": ("HMM, Transformer", "0.049"),
     "hmm-mamba": ("HMM, Mamba", "0.024"),
     "hmm-lstm": ("HMM, residual LSTM", ""),
-    "hmm-lstm-stacked": ("HMM, stacked LSTM, the paper's settings", "0.411"),
+    "hmm-lstm-stacked": ("HMM, stacked LSTM, AdamW at 3e-4", "0.411"),
     "hmm-mlp": ("HMM, MLP with full context", ""),
     "hmm-mlp-position": ("HMM, MLP that sees one position", "0.40"),
     "bijection-transformer-posterior": ("bijection, Transformer, the exact belief as target", ""),
@@ -56,14 +57,14 @@ REACH = {
 
 def parts(results: Path, study: StudyFolder | None) -> dict[str, str]:
     """Name -> Markdown."""
-    found = {"reach": reach(results / "h200" / "reach")}
+    found = {"reach": reach(results / "h200" / "reach", study)}
     if study is None:
         return found | {"verdicts": NOT_YET, "primitives": "No networks yet, so no table."}
     return found | {"verdicts": verdicts(study), "primitives": primitives(study)}
 
 
-def reach(folder: Path) -> str:
-    """A row per recipe."""
+def reach(folder: Path, study: StudyFolder | None) -> str:
+    """A row per recipe; then exact filters that see only the last observations, for scale."""
     rows, devices = [], set()
     for name, (words, published) in REACH.items():
         result = load(folder / f"{name}.json")
@@ -71,22 +72,36 @@ def reach(folder: Path) -> str:
         devices.add(result["environment"]["device"])
         budget, took = f"{len(recipe['seeds'])} × {recipe['steps']:,}", f"{result['seconds']['train']:.0f}"
         rows.append([words, budget, interval(home["kl_bits"]), interval(home["entropy_mae_bits"]), published, took])
+    rows += _filters(study.evidence()) if study is not None else []
     columns = ["2.67M parameters each, unless said", "seeds × steps", "KL from the exact belief, bits"]
     columns += ["entropy error per sequence, bits", "the paper's entropy error", "seconds, all seeds together"]
     told = f"{' / '.join(sorted(devices))}; intervals are 95%, over seeds (over sequences where there is one)."
     return "\n".join([told, "", *markdown(columns, rows)])
 
 
+def _filters(evidence: Evidence) -> list[list[str]]:
+    rows = []
+    for seen in (2, 4, 8):
+        kl, error = (evidence.baseline("hmm", f"window-{seen}", metric) for metric in ("kl_bits", "entropy_mae_bits"))
+        rows.append(
+            [f"*HMM, the exact filter of the last {seen} observations*", "", f"{kl:.2g}", f"{error:.2g}", "", ""]
+        )
+    return rows
+
+
 def verdicts(study: StudyFolder) -> str:
     """How many of each kind, and those that were tested, one row each."""
     ledger, head = study.ledger(), study.head()
+    unpublished = sum(entry["published"].startswith("none") for entry in ledger)
     devices = ", ".join(sorted({environment["device"] for environment in head["environments"]}))
     lines = [
-        f"Of {len(ledger)} published statements: {tally(ledger)}. All of them with numbers, intervals and reasons:"
+        f"Of {len(ledger)} statements, {len(ledger) - unpublished} of them the paper's and {unpublished} that read them"
+        f" further: {tally(ledger)}. All of them with numbers, intervals and reasons:"
         " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
         f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
         " Scores and training dynamics are over all seeds of a cell, the instruments that decide a claim over"
-        f" {READ_SEEDS} of them, those beside it over {BESIDE_SEEDS}; each number says over how many. *Inconclusive*"
+        f" {READ_SEEDS} of them, those beside it over at most {BESIDE_SEEDS}; each number says over how many."
+        " *Inconclusive*"
         " with a p-value: the interval lies clear of the line, but Holm's correction over all tests asks for more."
         f" {_cost(head['seconds'], devices)}",
         "",
@@ -105,7 +120,8 @@ def verdicts(study: StudyFolder) -> str:
 def _cost(seconds: Mapping[str, float], devices: str) -> str:
     """How long the card was held; of a study from before that was noted, what its cells took."""
     if seconds.get("held"):
-        return f"It held {devices} for {seconds['held']:,.0f} seconds."
+        told = f"It held {devices} for {seconds['held']:,.0f} seconds"
+        return f"{told}, in which cells, several of them side by side, spent {seconds['gpu']:,.0f}."
     return f"Its cells took {seconds['gpu']:,.0f} seconds of {devices}."
 
 
@@ -115,7 +131,18 @@ def _how_far(study: StudyFolder) -> str:
     done, planned = len(head["finished"]), len(plan_for(head["preset"]).cells)
     if done == planned:
         return f"The study has finished all of its {done} cells."
-    return f"So far the study has finished {done} of its {planned} cells; what is not tested waits for the others."
+    rest = f"what is not tested waits for the others{_never(study)}"
+    return f"So far the study has finished {done} of its {planned} cells; {rest}."
+
+
+def _never(study: StudyFolder) -> str:
+    """What will not be tested by any cell."""
+    ids = [
+        entry["id"]
+        for entry in study.ledger()
+        if entry["outcome"] == UNTESTED and not any(map(cell_not_run, entry["reasons"]))
+    ]
+    return f", but for {', '.join(ids)}, whose number has no definition" if ids else ""
 
 
 def _decisive(entry: Mapping[str, Any]) -> str:
@@ -141,8 +168,9 @@ def primitives(study: StudyFolder) -> str:
     ]
     lines = [
         "Share of what a primitive is worth, 1 − KL/KL(B): B has every primitive but the one tested and stands at 0,"
-        " exact inference at 1. Realised: the interval lies above 0.95; absent: below 0.10. Clearly below 0, a network"
-        " has not learnt what B knows either: its training failed, and nothing is shown about the primitive.",
+        " exact inference at 1. Realised: the interval lies above 0.95; absent: below 0.10. A network that does"
+        " worse than B lacks more than the primitive (it sees too little, or its training failed), so that nothing is"
+        " shown about the primitive itself.",
         "",
         *markdown(["", *(f"{primitive}: {world}" for primitive, world in worlds)], body),
         "",
@@ -161,4 +189,6 @@ def _share(row: Row | None) -> str:
         return ""
     if row.share["bimodal"]:
         return f"{row.state}, {row.share['successes']} of {len(row.share['per_seed'])} seeds"
-    return f"{row.state} {Quantity.of_record(row.share['share']).brief(digits=4)}"
+    share = Quantity.of_record(row.share["share"])
+    worse = " (worse than B)" if row.network and share.mean < 0 else ""
+    return f"{row.state}{worse} {share.brief(digits=4)}"

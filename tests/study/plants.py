@@ -44,7 +44,9 @@ def gap(world: str) -> Callable[[Planted, str], None]:
 def length(k: int, line: float) -> Callable[[Planted, str], None]:
     def plant(p: Planted, how: str) -> None:
         p.score("hmm-transformer-9x256", "entropy_mae_bits", values(line, "below", how), f"length-{k}")
-        p.score("hmm-transformer-paper", "entropy_mae_bits", values(line, "below", how), f"length-{k}")
+        p.score("hmm-transformer-9x256-learned", "entropy_mae_bits", values(line, "below", how), f"length-{k}")
+        p.score("hmm-transformer-9x256-learned", "entropy_mae_bits", values(line, "below", "yes"))
+        p.score("hmm-transformer-paper", "entropy_mae_bits", values(line, "below", "no"), "home", f"length-{k}")
 
     return plant
 
@@ -67,6 +69,7 @@ def late_off(k: int, side: str, line: float) -> Callable[[Planted, str], None]:
         for name, metric in ((OFF, "kl_bits"), (OFF_ERROR, "entropy_mae_bits")):
             p.reading("hmm-transformer", name, values(line, side, how), length=k, positions="all", layers=[4, 5])
             p.baseline("hmm", "uniform", metric, 2 * line, f"length-{k}")
+        p.score("hmm-transformer", "entropy_mae_bits", around(0.004, 1e-4))
 
     return plant
 
@@ -100,7 +103,7 @@ def capacity(p: Planted, how: str) -> None:
 
 def slowly(p: Planted, how: str) -> None:
     steps = {"yes": [800] * 5, "no": [100] * 5}.get(how, [100, 400, 200, 800, 100])
-    for cell, halved in (("recall-transformer", [100] * 5), ("recall-mamba", steps)):
+    for cell, halved in (("recall-transformer", [100] * 5), ("recall-mamba-long", steps)):
         curves = [[[step, 8.0 if step < at else 0.5] for step in range(0, 1300, 100)] for at in halved]
         p.cell(cell, history={str(seed): curve for seed, curve in enumerate(curves)})
 

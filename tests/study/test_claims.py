@@ -32,6 +32,7 @@ from tests.study.plants import (
     primitive,
     reaches,
     readable,
+    slowly,
     target,
 )
 from windtunnel.errors import InputError
@@ -326,8 +327,16 @@ def test_positions_beyond_the_trained_length_are_a_claim_of_their_own():
     new_alone(50, 0.029)(p, "no")
     assert claim("length-50").judge(p.evidence()).outcome == REPRODUCED
     assert claim("length-50-alone").judge(p.evidence()).outcome == NOT
-    p.score("hmm-transformer-paper", "entropy_mae_bits", values(0.029, "below", "no"), "length-50")
-    assert "only without a position embedding" in claim("length-50").judge(p.evidence()).words
+    p.score("hmm-transformer-9x256-learned", "entropy_mae_bits", values(0.029, "below", "no"), "length-50")
+    assert claim("length-50").judge(p.evidence()).words == "reproduced only without a position embedding"
+
+
+def test_a_control_that_fails_at_home_tells_nothing_about_length():
+    p = Planted()
+    length(50, 0.029)(p, "yes")
+    del p.cells["hmm-transformer-9x256-learned"]
+    p.score("hmm-transformer-paper", "entropy_mae_bits", values(0.029, "below", "no"), "home", "length-50")
+    assert claim("length-50").judge(p.evidence()).words.endswith("our budget is too short to tell")
 
 
 def test_failing_to_recall_at_one_budget_leaves_it_open_until_more_was_tried():
@@ -348,6 +357,15 @@ def test_an_lstm_that_learnt_nothing_shows_nothing_about_recall():
     p.share("recall-lstm", "binding", around(-0.3, 0.001))
     found = claim("recall-lstm-accuracy").judge(p.evidence())
     assert found.outcome == INCONCLUSIVE and "cannot be told from a failed training" in found.reasons[-1]
+
+
+def test_seeds_that_never_learn_recall_are_counted_and_leave_its_speed_open():
+    p = Planted()
+    slowly(p, "yes")
+    for step in p.cells["recall-mamba-long"]["history"]["3"]:
+        step[1] = 8.0
+    found = claim("recall-mamba-slowly").judge(p.evidence())
+    assert found.outcome == INCONCLUSIVE and "in 4 of 5 seeds, after 800 to 800 steps" in " ".join(found.reasons)
 
 
 def test_a_state_that_does_not_hold_few_pairs_tells_nothing_about_many():

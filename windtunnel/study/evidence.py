@@ -100,9 +100,8 @@ class Evidence:
         ]
         kept = [r for r in found if r.get("value") is not None]
         if not kept:
-            notes = [r["note"] for r in found if r.get("note")] or [
-                f"{r['name']}: {r['missing']}" for r in survey if "missing" in r
-            ]
+            notes = [r["note"] for r in found if r.get("note")]
+            notes += [str(r["missing"]) for r in survey if "missing" in r and r["name"] == name]
             place = ", ".join(f"{k} {v}" for k, v in where.items())
             raise NotMeasured(f"{cell}: no reading of {name!r} {place}".rstrip() + (f" ({notes[0]})" if notes else ""))
         return kept

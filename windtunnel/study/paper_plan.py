@@ -161,6 +161,7 @@ def _beside() -> list[Cell]:
     position, stacked = {"params": PAPER_SIZE, "context": "position"}, {"params": PAPER_SIZE, "style": "stacked"}
     found = [
         _variant("hmm-transformer-9x256", hmm, "transformer", {"preset": "paper-hmm", "positions": "none"}),
+        _variant("hmm-transformer-9x256-learned", hmm, "transformer", learned),
         _variant("hmm-transformer-paper", hmm, "transformer", learned, **slow),
         _variant("hmm-lstm-stacked", hmm, "lstm", {"preset": "paper-hmm"}, **slow),
         _swept(_variant("hmm-lstm-stacked-swept", hmm, "lstm", stacked)),

@@ -5,7 +5,8 @@ network had found binding, and the choice was noise); while the best is at the e
 well, up to k = ±3.  The best has the lowest KL on the validation stream, but not by a hair: each threefold step up must
 lower it by a third, each step down by 2%.  Short trials flatter high rates, because they stand at their peak so
 briefly: of seven cells that took one for less, one did worse than at its own rate, and in three networks broke
-(`docs/log.md`).  A rate that diverges has lost.
+(`docs/log.md`).  Where the recipe's own rate has not begun to learn, one that has owes nothing.  A rate that diverges
+has lost.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ FIRST = (0, -1, 1)
 FARTHEST = 3
 SHARE, LEAST_STEPS = 10, 200
 UP, DOWN = 1.5, 1.02  # what a step away from the recipe's own rate must lower the KL by
+BEGUN = 0.9  # of the highest KL: at or below it something has been learnt
 SEED = 1000  # no final seed is so large
 
 
@@ -63,10 +65,19 @@ def choose(tried: Mapping[int, float]) -> int:
 
     >>> choose({0: 8.0, -1: 8.01, 1: 7.99}), choose({0: 0.5, -1: 0.4, 1: 0.4}), choose({0: 0.5, 1: 0.3, 2: 0.25})
     (0, -1, 1)
+    >>> choose({0: 7.7, -1: 8.0, 1: 6.3}), choose({0: 6.9, -1: 8.0, 1: 6.3})
+    (1, 0)
     """
-    priced = {k: kl * (UP**k if k > 0 else DOWN**-k) for k, kl in tried.items()}
-    best = min(priced, key=lambda k: (priced[k], abs(k)))
-    return best if math.isfinite(priced[best]) else 0
+    begun = BEGUN * max((kl for kl in tried.values() if math.isfinite(kl)), default=math.inf)
+    free = tried.get(0, math.inf) > begun
+
+    def price(k: int) -> float:
+        if free and tried[k] <= begun:
+            return 1.0
+        return UP**k if k > 0 else DOWN**-k
+
+    best = min(tried, key=lambda k: (tried[k] * price(k), abs(k)))
+    return best if math.isfinite(tried[best]) else 0
 
 
 def try_rate(recipe: Recipe, k: int, device: str, train: Callable = train, **options: Any) -> float | None:

@@ -96,6 +96,7 @@ def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:
 
     An undecided primary test stays undecided: a weaker reading is no way round an interval that straddles.  A weaker
     reading that holds brings its own number and line; the statement is as sure as the less sure of the two tests.
+    Where none holds but one is undecided, so is the statement: in that reading it may yet be true.
     """
     reasons = _reasons([primary, *weaker.values()])
     if primary.outcome == NOT:
@@ -103,6 +104,8 @@ def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:
             if verdict.outcome == REPRODUCED:
                 p = _largest([primary, verdict])
                 return replace(verdict, outcome=ONLY_AS, only_as=words, reasons=reasons, p_value=p)
+        if open_ := [verdict for verdict in weaker.values() if verdict.outcome not in DECIDED]:
+            return replace(_least_sure(open_), outcome=INCONCLUSIVE, only_as="", reasons=reasons)
     return replace(primary, reasons=reasons)
 
 

@@ -17,7 +17,7 @@ METRICS = {
     "kl_bits": "KL(exact ‖ model)",
 }
 CURVE = {"for the averaged-curve metric": "curve_mae_bits"}
-SCALE = {"bijection": ("uniform", "last-observation"), "hmm": ("uniform", "window-1", "window-2")}
+SCALE = {"bijection": ("uniform", "last-observation"), "hmm": ("uniform", "window-1", "window-2", "window-4")}
 WIDE_GAP = 10.0
 POSITION = "for an MLP that sees one position and no context"
 STACKED = {

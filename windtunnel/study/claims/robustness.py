@@ -98,7 +98,7 @@ CLAIMS = [
     ),
     Claim(
         "capacity-match",
-        "The HMM Transformer has 2.68M parameters, as its rivals do.",
+        "The HMM Transformer has 2.68M parameters.",
         PAPER,
         "2.68M for 9 layers of width 256",
         "an exact count of that shape's parameters; the line is 1%",
