@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from findings import findings
 from tables import interval, load
 
 from windtunnel.study.evidence import Evidence, NotMeasured, cell_not_run
@@ -60,8 +61,8 @@ def parts(results: Path, study: StudyFolder | None) -> dict[str, str]:
     """Name -> Markdown."""
     found = {"reach": reach(results / "h200" / "reach", study)}
     if study is None:
-        return found | {"verdicts": NOT_YET, "primitives": "No networks yet, so no table."}
-    return found | {"verdicts": verdicts(study), "primitives": primitives(study)}
+        return found | {"findings": NOT_YET, "verdicts": NOT_YET, "primitives": "No networks yet, so no table."}
+    return found | {"findings": findings(study), "verdicts": verdicts(study), "primitives": primitives(study)}
 
 
 def reach(folder: Path, study: StudyFolder | None) -> str:

@@ -43,7 +43,7 @@ def hmm_transformer(tunnel: Tunnel) -> Recipe:
 
 
 def hmm_mamba(tunnel: Tunnel) -> Recipe:
-    return base(tunnel, "mamba", "hmm-mamba").with_options(supervision="posterior", steps=1600)
+    return base(tunnel, "mamba", "hmm-mamba").with_options(supervision="posterior")
 
 
 def mamba(tunnel: Tunnel) -> Recipe:
