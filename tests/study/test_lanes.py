@@ -41,12 +41,12 @@ def test_lanes_make_the_same_study(tmp_path):
     finally:
         torch.set_num_threads(threads)
     said: list[str] = []
-    beside = reproduce(out=tmp_path / "beside", plan=PLAN, device="cpu", lanes=2, say=said.append)
+    beside = reproduce(out=tmp_path / "beside", plan=PLAN, device="cpu", lanes=2, trainings=2, say=said.append)
     assert lasting(beside) == lasting(alone)
     assert beside.head()["finished"] == alone.head()["finished"] and beside.ledger() == alone.ledger()
     assert any(line.startswith("small-urn-lstm: KL") for line in said)
     (sitting,) = beside.head()["sittings"]
-    assert sitting["lanes"] == 2 and sitting["seconds"] > 0 and sitting["device"] == "cpu"
+    assert sitting["lanes"] == sitting["trainings"] == 2 and sitting["seconds"] > 0 and sitting["device"] == "cpu"
 
 
 def test_a_cell_that_takes_over_a_rate_is_made_after_its_owner():
@@ -69,6 +69,12 @@ def test_an_error_in_a_lane_is_one_line(tmp_path):
     (study.path / "cells" / "small-urn-lstm.json").unlink()
     with pytest.raises(InputError, match="was made with another episodes: must be removed"):
         reproduce(out=tmp_path, plan=other, device="cpu", lanes=2)
+
+
+@pytest.mark.parametrize("trainings", [0, 3, 1.5])
+def test_a_number_of_trainings_that_cannot_be(trainings, tmp_path):
+    with pytest.raises(InputError, match="trainings = "):
+        reproduce(out=tmp_path, plan=PLAN, device="cpu", lanes=2, trainings=trainings)
 
 
 @pytest.mark.parametrize("lanes", [0, 17, 1.5])
@@ -143,8 +149,8 @@ def test_a_killed_lane_is_told_and_the_others_go_on(slow, tmp_path):
     assert study.returncode != 0 and "1 of 2 lanes ended early; what is finished is kept" in told
 
 
-def _hold(path: Path, begun) -> None:
-    with turn(path):
+def _hold(path: Path, begun, at_once: int = 1) -> None:
+    with turn(path, at_once):
         begun.set()
         time.sleep(600.0)
 
@@ -169,6 +175,27 @@ def test_a_turn_is_for_one_process_and_ends_with_it(tmp_path):
     assert not _taken(place)
     with turn(place):
         assert _taken(place)
+
+
+def test_several_turns_at_once_and_no_more(tmp_path):
+    place = tmp_path / "train"
+    with turn(place, at_once=2), turn(place, at_once=2):  # two files, so that one process can hold both
+        assert _taken(tmp_path / "train-0") and _taken(tmp_path / "train-1")
+    assert not _taken(tmp_path / "train-0") and not _taken(tmp_path / "train-1")
+
+
+def test_a_third_waits_for_one_of_two_turns(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    begun, place = context.Event(), tmp_path / "train"
+    with contextlib.ExitStack() as held:
+        held.enter_context(turn(place, at_once=2))
+        with turn(place, at_once=2):
+            third = context.Process(target=_hold, args=(place, begun, 2))
+            third.start()
+            assert not begun.wait(3.0)
+        assert begun.wait(60)
+        third.kill()
+        third.join()
 
 
 def test_to_wait_for_a_turn_does_not_count(tmp_path, monkeypatch):

@@ -37,6 +37,8 @@ class Reproduce:
     """Stop after that long, with everything saved; the same command goes on from there."""
     lanes: int = 1
     """Cells made at a time, for a GPU: while one trains, others compile, are scored and surveyed."""
+    trainings: int = 1
+    """Of them that train at once, at most as many as lanes: more in less time, each slower."""
     device: Device = None
     """Where to compute; a GPU if there is one (quick: the CPU)."""
 
@@ -47,6 +49,7 @@ def run(words: list[str]) -> None:
     out = options.out or Path("results") / "scratch" / options.preset
     device = options.device or ("cpu" if options.preset == "quick" else None)
     limits = {"device": device, "max_minutes": options.max_minutes, "lanes": options.lanes}
+    limits |= {"trainings": options.trainings}
     try:
         study = reproduce(options.preset, out, say=say, watch=watch, **limits)
     except KeyboardInterrupt as stop:

@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-minutes", type=float, default=None, help="stop after that long, with everything saved")
     add("--device", default=None)
     add("--lanes", type=int, default=1, help="cells made at a time; trainings take turns, the rest runs beside them")
+    add("--trainings", type=int, default=1, help="of them that train at once: more in less time, each slower")
     add("--only", nargs="+", metavar="CELL", help="these cells alone")
     add("--train-only", action="store_true", help="train them, and leave scores and instruments to a later call")
     add("--claims-only", action="store_true", help="no instruments but those that claims read")
@@ -78,6 +79,7 @@ def _run(options: argparse.Namespace, out: Path) -> None:
     only = None if options.only is None else tuple(options.only)
     scope = Scope(only, options.train_only, options.claims_only, options.disk_minutes)
     limits = {"device": options.device, "max_minutes": options.max_minutes, "scope": scope, "lanes": options.lanes}
+    limits |= {"trainings": options.trainings}
     _tell(reproduce(options.preset, out, say=lambda line: print(line, flush=True), **limits))
 
 

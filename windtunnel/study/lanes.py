@@ -1,8 +1,9 @@
 """Several cells of a study at once on one card: while one trains, others compile, are scored and surveyed.
 
 A lane is a process with a sitting of its own, which takes the next cell that nobody has.  Trainings take turns: no two
-step at once, though what else runs on the card still slows them a little.  The parent holds the folder, passes on what
-the lanes say, and sums up.  A lane that is killed loses only the part in its hands, which the next sitting makes again.
+step at once unless asked for, though what else runs on the card still slows them a little.  The parent holds the
+folder, passes on what the lanes say, and sums up.  A lane that is killed loses only the part in its hands, which the
+next sitting makes again.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     lines: Any = context.Queue()
     limits = {"max_minutes": sitting.max_minutes, "started": sitting.started, "side_by_side": lanes}
+    limits |= {"at_once": sitting.at_once}
     with tempfile.TemporaryDirectory() as turns:
         lane = Lane(
             plan=sitting.plan,

@@ -27,6 +27,7 @@ def reproduce(
     max_minutes: float | None = None,
     scope: Scope | None = None,
     lanes: int = 1,
+    trainings: int = 1,
     plan: Plan | None = None,
     say: Say | None = None,
     watch: Watch | None = None,
@@ -37,6 +38,7 @@ def reproduce(
     max_minutes  stop after that long with everything saved; the same call goes on from there (default: the plan's own)
     scope        only some cells, only their training, …: see `Scope`; all of the plan if not given
     lanes        cells made at a time, each in a process of its own; trainings take turns
+    trainings    of these that may step at once, at most as many as lanes: more in less time, each slower
     plan         another plan than the preset's
     say          told one line when something is worth a line
     watch        heading -> tracker for each training (`windtunnel.training.Tracker`, or the name of one)
@@ -45,6 +47,8 @@ def reproduce(
     device = require_device(device or default_device())
     require_int("lanes", lanes, 1)
     require(lanes <= MOST_LANES, "lanes", lanes, f"at most {MOST_LANES}")
+    require_int("trainings", trainings, 1)
+    require(trainings <= lanes, "trainings", trainings, f"at most as many as lanes, {lanes}")
     require(max_minutes is None or max_minutes > 0, "max_minutes", max_minutes, "above 0")
     if plan.gpu and device == "cpu":
         there = plan_seconds(plan, beside=not (scope or Scope()).claims_only)
@@ -62,4 +66,4 @@ def reproduce(
         folder.add_environment(environment(device))
         minutes = plan.minutes if max_minutes is None else max_minutes
         say, watch = say or (lambda line: None), watch or (lambda _: "none")
-        return Sitting(plan, folder, device, minutes, say, watch, scope, side_by_side=lanes).run()
+        return Sitting(plan, folder, device, minutes, say, watch, scope, side_by_side=lanes, at_once=trainings).run()

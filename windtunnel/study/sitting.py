@@ -57,6 +57,7 @@ class Sitting:
     started       when it began, on the monotonic clock; now, if not given
     turns         folder of the locks that lanes share; None: nobody else is at work here
     side_by_side  number of lanes
+    at_once       number of trainings that may step at the same time
     """
 
     def __init__(
@@ -71,11 +72,13 @@ class Sitting:
         started: float | None = None,
         turns: Path | None = None,
         side_by_side: int = 1,
+        at_once: int = 1,
     ) -> None:
         self.plan, self.folder, self.device, self.say, self.watch = plan, folder, device, say, watch
         self.max_minutes, self.scope, self.turns = max_minutes, scope or Scope(), turns
         self.started = time.monotonic() if started is None else started
         self.began, self.side_by_side = datetime.now(UTC).isoformat(timespec="milliseconds"), side_by_side
+        self.at_once = at_once
         self.waited = 0.0  # seconds, for turns to train
         self.worked = False  # has anything been kept in this sitting?
         self.known = GUESSED  # what cells that are done have taught about the time of others
@@ -137,17 +140,17 @@ class Sitting:
         self.worked = True
         if self.turns is None:  # a lane leaves it to its parent
             told = {"began": self.began, "seconds": round(60 * self._gone, 1), "device": self.device}
-            self.folder.add_sitting(told | {"lanes": self.side_by_side})
+            self.folder.add_sitting(told | {"lanes": self.side_by_side, "trainings": self.at_once})
 
-    def alone(self, name: str) -> AbstractContextManager[None]:
-        """A context that only one lane at a time is in."""
-        return nullcontext() if self.turns is None else turn(self.turns / name)
+    def alone(self, name: str, at_once: int = 1) -> AbstractContextManager[None]:
+        """A context that only one lane at a time is in, or so many of them."""
+        return nullcontext() if self.turns is None else turn(self.turns / name, at_once)
 
     @contextmanager
     def stepping(self) -> Iterator[None]:
         """A turn to train; `waited` counts the seconds until it came."""
         tick = time.monotonic()
-        with self.alone("train"):
+        with self.alone("train", self.at_once):
             self.waited += time.monotonic() - tick
             yield
 
