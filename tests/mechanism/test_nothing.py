@@ -55,7 +55,8 @@ def test_resampling_the_whole_stream_is_predicting_another_episodes_answer(varia
     one = Bench(small(variant, TUNNEL).double(), TUNNEL, EPISODES)
     partner = derangement(len(EPISODES), 3)
     lost = bits_lost(one, [Place("embed")], "resample", partner=partner)
-    assert torch.equal(lost, kl_bits(EPISODES.posterior, one.clean[partner]) - one.clean_kl)
+    wanted = kl_bits(EPISODES.posterior, one.clean[partner]) - one.clean_kl
+    assert float((lost - wanted).abs().max()) < 1e-13  # a batched solver may round by an episode's place in the batch
     assert lost.abs().max() > 1e-3
 
 

@@ -8,6 +8,7 @@ import torch
 from tests.models.cases import TUNNELS, every_device, every_variant, logits, relative, small
 from windtunnel import models
 from windtunnel.errors import InputError
+from windtunnel.models.taps import Edit, Record
 
 TUNNEL = TUNNELS["hmm-rows"]  # T = 11 positions, K = 5 readouts, C = 3 classes
 T = TUNNEL.positions
@@ -116,6 +117,32 @@ def test_trace_keeps_only_what_is_asked_for():
     assert "\n" not in str(e.value)
     with pytest.raises(InputError, match="chunk = 0"):
         models.trace(model, episodes, chunk=0)
+
+
+RECURRENT = {
+    "mamba": ("mamba.state",),
+    "lstm-residual": ("lstm.gates", "lstm.cell", "lstm.hidden"),
+    "linear-attention": ("attention.state",),
+}
+
+
+@pytest.mark.parametrize("variant", RECURRENT)
+def test_a_loop_is_written_out_only_for_who_wants_its_tensors(variant):
+    model, inputs = small(variant, TUNNEL), TUNNEL.sample(3).inputs
+    everything, streams = Record(), Record(["blocks.*.residual"])
+    for record in (everything, streams):
+        model(inputs.tokens, inputs.features, inputs.readout, record)
+    parts = {name for name in everything.seen if name.endswith(RECURRENT[variant])}
+    assert everything.recurrent == parts and parts and not streams.recurrent
+    assert set(streams.seen) == set(everything.seen) - parts
+    for name, value in streams.tensors().items():
+        assert relative(value, everything.tensors()[name]) < 1e-5
+    one = sorted(parts)[0]
+    edit = Edit({one: lambda value, step: 2 * value})
+    model(inputs.tokens, inputs.features, inputs.readout, edit)
+    edit.check()
+    layer = one.rpartition(".")[0]
+    assert {name for name in edit.seen if name in parts} == {name for name in parts if name.startswith(layer)}
 
 
 def test_patterns_are_causal_distributions():

@@ -23,7 +23,7 @@ def named(model: nn.Module, episodes: Episodes) -> list[str]:
     """The names of all tensors a model hands to a tap, in order of the forward pass; none if it has no taps."""
     if not has_taps(model):
         return []
-    record, home = Record(()), next(model.parameters()).device
+    record, home = Record(), next(model.parameters()).device
     one = episodes.inputs[:1].to(home)
     model(one.tokens, one.features, one.readout, record)
     return list(record.seen)

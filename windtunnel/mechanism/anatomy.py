@@ -34,9 +34,13 @@ def heads_first(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Anatomy:
-    """Names of the tensors of one network, with their shapes for one episode."""
+    """Names of the tensors of one network, with their shapes for one episode.
+
+    recurrent  those that are handed over step by step
+    """
 
     shapes: dict[str, tuple[int, ...]]
+    recurrent: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, model: nn.Module, inputs: Inputs) -> Anatomy:
@@ -46,7 +50,7 @@ class Anatomy:
         record, first = Record(), inputs[:1].to(home(model, inputs.tokens))
         with torch.no_grad():
             model(first.tokens, first.features, first.readout, record)
-        return cls({name: tuple(value.shape) for name, value in record.tensors().items()})
+        return cls({name: tuple(value.shape) for name, value in record.tensors().items()}, record.recurrent)
 
     def require(self, name: str) -> None:
         """Raise one line unless there is such a tensor."""

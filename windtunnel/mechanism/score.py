@@ -2,7 +2,8 @@
 
     bits lost = KL(exact belief ‖ changed network) − KL(exact belief ‖ same network, tapped, unchanged)
 
-per readout, in bits.  Tapped is compared with tapped, chunk by chunk alike: the fused path differs in the last bits,
+per readout, in bits.  Tapped is compared with tapped, chunk by chunk alike, and where a change needs the loop over
+time of a recurrence written out, with the unchanged run in which the same loop is: fused paths differ in the last bits,
 and a change that changes nothing must cost exactly 0.
 """
 
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -58,15 +58,24 @@ class Bench:
         self.belief = episodes.posterior.double()
         self.anatomy = Anatomy.of(model, episodes.inputs)
         self._recorded: dict[str, Tensor] = {}
+        self._clean: dict[frozenset[str], tuple[Tensor, Tensor]] = {}
         self._resumable = can_resume(model, self.anatomy.shapes, len(episodes))
 
-    @cached_property
+    @property
     def clean(self) -> Float64[Tensor, "n K C"]:
-        return self.run({})
+        return self._unchanged(())[0]
 
-    @cached_property
+    @property
     def clean_kl(self) -> Float64[Tensor, "n K"]:
-        return kl_bits(self.belief, self.clean)
+        return self._unchanged(())[1]
+
+    def _unchanged(self, names: Iterable[str]) -> tuple[Tensor, Tensor]:
+        """The unchanged run beside changes of these tensors, and its KL: recurrent ones are handed over here, too."""
+        stepped = self.anatomy.recurrent.intersection(names)
+        if stepped not in self._clean:
+            found = self.run(dict.fromkeys(stepped, _as_it_is))
+            self._clean[stepped] = found, kl_bits(self.belief, found)
+        return self._clean[stepped]
 
     def run(self, changes: Mapping[str, Change]) -> Float64[Tensor, "n K C"]:
         """Log-probabilities with these changes, tap name -> change.  A name that is not there raises."""
@@ -110,29 +119,34 @@ class Bench:
 
     def lost(self, changes: Mapping[str, Change]) -> Float64[Tensor, "n K"]:
         """Bits of KL lost at every readout."""
-        return kl_bits(self.belief, self.run(changes)) - self.clean_kl
+        return kl_bits(self.belief, self.run(changes)) - self._unchanged(changes)[1]
 
     def lost_each(self, several: Sequence[Mapping[str, Change]]) -> Sequence[Float64[Tensor, "n K"]]:
         """The same for several sets of changes."""
         if not several:
             return []
-        found = self.run_each(several)
-        return (kl_bits(self.belief.expand_as(found), found) - self.clean_kl).unbind(0)
+        found, names = self.run_each(several), {name for changes in several for name in changes}
+        return (kl_bits(self.belief.expand_as(found), found) - self._unchanged(names)[1]).unbind(0)
 
     def record(self, names: Iterable[str]) -> None:
-        """Keep several tensors of the unchanged run from one pass."""
+        """Keep several tensors of the unchanged run from one pass; from one more per layer, where they are recurrent.
+
+        A loop that is written out rounds differently, so that each layer's is recorded with those before it fused, as
+        in a run that changes it.
+        """
         missing = [name for name in dict.fromkeys(names) if name not in self._recorded]
         for name in missing:
             self.anatomy.require(name)
-        if missing:
-            if self._resumable:  # the streams come along: one pass serves all
-                missing = [
-                    *missing,
-                    *(name for name in self.anatomy.streams if name not in (*missing, *self._recorded)),
-                ]
-            device = home(self.model, self.belief)
-            with evaluating(self.model):
-                self._recorded |= trace(self.model, self.episodes, missing, chunk=self.chunk, device=device)
+        whole = [name for name in missing if name not in self.anatomy.recurrent]
+        if whole and self._resumable:  # the streams come along: one pass serves all
+            whole += [name for name in self.anatomy.streams if name not in (*whole, *self._recorded)]
+        passes = {0: whole} if whole else {}
+        for name in self.anatomy.recurrent.intersection(missing):
+            passes.setdefault(1 + first_changed([name], self.anatomy.depth), []).append(name)
+        device = home(self.model, self.belief)
+        with evaluating(self.model):
+            for together in passes.values():
+                self._recorded |= trace(self.model, self.episodes, together, chunk=self.chunk, device=device)
 
     def recorded(self, name: str) -> Float[Tensor, "n ..."]:
         """A tensor of the unchanged run, where the network lives; recurrent ones as (n, T, …)."""
@@ -163,6 +177,10 @@ class Benches:
         main = Bench(model, tunnel, episodes, **options)
         some = episodes[: max(2, null_episodes)]
         return cls(main, main.first(len(some)), [Bench(network, tunnel, some, **options) for network in untrained])
+
+
+def _as_it_is(value: Tensor, step: int | None, rows: slice) -> Tensor:
+    return value
 
 
 def _bound(change: Change, rows: slice) -> Callable[[Tensor, int | None], Tensor]:

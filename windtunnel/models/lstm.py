@@ -8,9 +8,9 @@
     style="residual"   x ← x + lstm(norm(x));  x ← x + W_2 · gelu(W_1 · norm(x));  forget gates start open
 
 Without a tap each layer is one `nn.LSTM` call (cuDNN on a GPU).  `torch.compile` does not trace it, hence
-`compilable = False`: a trainer runs the model eagerly, and may capture that in a CUDA graph.  With a tap the loop is
-written out over the same weights.  (cuDNN computes float32 products in TF32 unless `torch.backends.cudnn.allow_tf32` is
-False: 3e-4 relative on an H200, against 4e-6 without.)
+`compilable = False`: a trainer runs the model eagerly, and may capture that in a CUDA graph.  Where a tap wants
+gates, cell or hidden, the loop is written out over the same weights.  (cuDNN computes float32 products in TF32 unless
+told otherwise: 3e-4 relative on an H200, against 4e-6 without.)
 
 Taps of block i (W = width):
     blocks.i.lstm.gates              (n, T, 4, W)  i, f, g, o after their nonlinearities  ┐ handed over step by step:
@@ -22,6 +22,8 @@ Taps of block i (W = width):
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,7 +35,7 @@ from windtunnel.errors import require, require_choice, require_int
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.layers import FeedForward
 from windtunnel.models.shape import Config, Dial
-from windtunnel.models.taps import Tap, touch
+from windtunnel.models.taps import Tap, touch, wanted
 
 STYLES = ("residual", "stacked")
 
@@ -67,7 +69,12 @@ class LSTMLayer(nn.Module):
                 self.lstm.bias_ih_l0[width : 2 * width] += 1.0  # pyright: ignore[reportIndexIssue]
 
     def forward(self, x: Float[Tensor, "n T E"], tap: Tap | None, name: str) -> Float[Tensor, "n T W"]:
-        return self.lstm(x)[0] if tap is None else self.explicit(x, tap, name)
+        if tap is None:
+            return self.lstm(x)[0]
+        if wanted(tap, *(f"{name}.{part}" for part in ("gates", "cell", "hidden"))):
+            return self.explicit(x, tap, name)
+        with _full_precision():
+            return self.lstm(x)[0]
 
     def explicit(self, x: Float[Tensor, "n T E"], tap: Tap, name: str) -> Float[Tensor, "n T W"]:
         w_ih, w_hh, b_ih, b_hh = self.lstm.all_weights[0]
@@ -82,6 +89,18 @@ class LSTMLayer(nn.Module):
             h = tap(f"{name}.hidden@{t}", o * c.tanh())
             outputs.append(h)
         return torch.stack(outputs, dim=1)
+
+
+@contextmanager
+def _full_precision() -> Iterator[None]:
+    """cuDNN without TF32: what is read or changed must not depend on which tensors a tap wants."""
+    recurrent = torch.backends.cudnn.rnn
+    before = recurrent.fp32_precision
+    recurrent.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        recurrent.fp32_precision = before
 
 
 class ResidualBlock(nn.Module):

@@ -8,6 +8,10 @@ Names look like `blocks.3.attention.pattern`.  A tensor that feeds back into its
 time as `blocks.3.lstm.cell@17`, so that an edit at step 17 reaches step 18 the way the network itself would carry
 it.  Readers need not care: `Record` stacks the steps into one tensor under the bare name, `Edit` tells the step to
 its function.
+
+A written-out loop over time is many times slower than a fused one.  A tap may have a method `wants(name) -> bool`:
+where it wants none of the tensors of a recurrence, that recurrence stays fused and does not hand them over.  `Record`
+and `Edit` want what their patterns match; a tap without the method wants everything.
 """
 
 from __future__ import annotations
@@ -29,9 +33,17 @@ def touch(tap: Tap | None, name: str, value: Tensor) -> Tensor:
     return value if tap is None else tap(name, value)
 
 
+def wanted(tap: Tap | None, *names: str) -> bool:
+    """Whether the tap is to be handed any of these recurrent tensors."""
+    if tap is None:
+        return False
+    wants = getattr(tap, "wants", None)
+    return wants is None or any(map(wants, names))
+
+
 def each_step(tap: Tap | None, name: str) -> StepEdit | None:
-    """For a recurrence: a function (t, state) -> state that hands `name@t` to the tap; None without a tap."""
-    return None if tap is None else lambda t, state: tap(f"{name}@{t}", state)
+    """For a recurrence: a function (t, state) -> state that hands `name@t` to the tap; None if nobody wants it."""
+    return (lambda t, state: tap(f"{name}@{t}", state)) if tap is not None and wanted(tap, name) else None
 
 
 def split_step(name: str) -> tuple[str, int | None]:
@@ -57,19 +69,28 @@ class Record:
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
         self.patterns = None if names is None else list(names)
-        self.seen: dict[str, None] = {}  # every name met, kept or not, in order: a dict for its order
+        self.seen: dict[str, None] = {}  # every name handed over, kept or not, in order: a dict for its order
         self._whole: dict[str, Tensor] = {}
         self._steps: dict[str, list[Tensor]] = {}
+
+    def wants(self, name: str) -> bool:
+        """Is this kept?"""
+        return self.patterns is None or any(fnmatchcase(name, pattern) for pattern in self.patterns)
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         bare, step = split_step(name)
         self.seen[bare] = None
-        if self.patterns is None or any(fnmatchcase(bare, pattern) for pattern in self.patterns):
+        if self.wants(bare):
             if step is None:
                 self._whole[bare] = value.detach()
             else:
                 self._steps.setdefault(bare, []).append(value.detach())
         return value
+
+    @property
+    def recurrent(self) -> frozenset[str]:
+        """Names of what was kept step by step."""
+        return frozenset(self._steps)
 
     def tensors(self) -> dict[str, Tensor]:
         """Name to tensor (n, …), in the order of the forward pass; steps are stacked to (n, T, …)."""
@@ -87,6 +108,10 @@ class Edit:
     def __init__(self, edits: Mapping[str, Callable[[Tensor, int | None], Tensor]]) -> None:
         self.edits = dict(edits)
         self.seen: dict[str, None] = {}
+
+    def wants(self, name: str) -> bool:
+        """Is this changed?"""
+        return any(fnmatchcase(name, pattern) for pattern in self.edits)
 
     def __call__(self, name: str, value: Tensor) -> Tensor:
         bare, step = split_step(name)
