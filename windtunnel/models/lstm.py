@@ -94,7 +94,7 @@ class LSTMLayer(nn.Module):
 @contextmanager
 def _full_precision() -> Iterator[None]:
     """cuDNN without TF32: what is read or changed must not depend on which tensors a tap wants."""
-    recurrent = torch.backends.cudnn.rnn
+    recurrent: Any = torch.backends.cudnn.rnn
     before = recurrent.fp32_precision
     recurrent.fp32_precision = "ieee"
     try:
