@@ -126,9 +126,10 @@ RECURRENT = {
 }
 
 
+@every_device
 @pytest.mark.parametrize("variant", RECURRENT)
-def test_a_loop_is_written_out_only_for_who_wants_its_tensors(variant):
-    model, inputs = small(variant, TUNNEL), TUNNEL.sample(3).inputs
+def test_a_loop_is_written_out_only_for_who_wants_its_tensors(variant, device):
+    model, inputs = small(variant, TUNNEL).to(device), TUNNEL.sample(3).inputs.to(device)
     everything, streams = Record(), Record(["blocks.*.residual"])
     for record in (everything, streams):
         model(inputs.tokens, inputs.features, inputs.readout, record)
