@@ -9,7 +9,6 @@ ratio of the fastest run of each, which other work on the machine disturbed leas
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
@@ -22,9 +21,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import save
+from common import Parser, place, run, save, whole
 
 from windtunnel.environment import environment
+from windtunnel.errors import require
 
 HERE = Path(__file__).resolve().parent.parent
 COMMAND = ["train", "bijection", "transformer", "--symbols", "8", "--length", "8", "--preset", "quick"]
@@ -33,13 +33,12 @@ COMMAND = ["train", "bijection", "transformer", "--symbols", "8", "--length", "8
 def checkout(commit: str, folder: Path) -> None:
     """The tree of a commit."""
     packed = subprocess.run(["git", "-C", str(HERE), "archive", commit], capture_output=True)
-    if packed.returncode:
-        sys.exit(f"error: {commit}: must be a commit of this repository")
+    require(packed.returncode == 0, "commit", commit, "a commit of this repository")
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as tree:
         tree.extractall(folder, filter="data")
 
 
-def run(tree: Path, out: Path) -> dict[str, float]:
+def timed(tree: Path, out: Path) -> dict[str, float]:
     """Seconds of the whole command, and the validation KL it ended with."""
     start, used = time.perf_counter(), processor_seconds()
     command = [sys.executable, "-m", "windtunnel", *COMMAND, "--out", str(out)]
@@ -56,17 +55,17 @@ def processor_seconds() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The quick preset against an earlier commit.")
+    parser = Parser(description="The quick preset against an earlier commit.")
     parser.add_argument("commit", help="the earlier one")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", default=None)
+    parser.add_argument("--rounds", type=whole(1), default=5)
+    parser.add_argument("--json", type=place, default=None)
     options = parser.parse_args()
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
         trees = {"before": Path(folder) / "before", "now": HERE}
         checkout(options.commit, trees["before"])
         for number in range(options.rounds):
-            found = {name: run(tree, Path(folder) / f"{name}-{number}") for name, tree in trees.items()}
+            found = {name: timed(tree, Path(folder) / f"{name}-{number}") for name, tree in trees.items()}
             rounds.append(found | {"ratio": found["before"]["seconds"] / found["now"]["seconds"]})
             told = "  ".join(
                 f"{name} {found[name]['seconds']:.1f} s, KL {found[name]['kl_bits']:.2g}" for name in trees
@@ -87,4 +86,4 @@ def _ratio_of_fastest(rounds: list[dict], kind: str) -> float:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -10,15 +10,14 @@ process is given beside the wall's: divided by the cores it is what an idle mach
 
 from __future__ import annotations
 
-import argparse
 import time
 from typing import Any
 
-import torch
-from common import save
+from common import Parser, place, run, save, whole
 
 from windtunnel import models
-from windtunnel.environment import environment, require_device
+from windtunnel.environment import default_device, environment, require_device
+from windtunnel.errors import require_choice
 from windtunnel.geometry.gather import untrained_twins
 from windtunnel.geometry.survey import guarded
 from windtunnel.mechanism.inspect import EPISODES, INSTRUMENTS, UNTRAINED
@@ -56,15 +55,17 @@ def timed(shape: dict[str, Any], length: int, episodes: int, device: str, only: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Time of a survey, by instrument.")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--params", type=int, default=2_670_000)
-    parser.add_argument("--episodes", type=int, default=EPISODES)
+    parser = Parser(description="Time of a survey, by instrument.")
+    parser.add_argument("--device", default=default_device())
+    parser.add_argument("--params", type=whole(1), default=2_670_000)
+    parser.add_argument("--episodes", type=whole(1), default=EPISODES)
     parser.add_argument("--only", default=",".join(INSTRUMENTS), help="instruments, separated by commas")
     parser.add_argument("--growth", action="store_true", help="also at other widths and lengths, on fewer episodes")
-    parser.add_argument("--json", default=None, help="write the result here")
+    parser.add_argument("--json", type=place, default=None, help="write the result here")
     options = parser.parse_args()
     device, only = require_device(options.device), options.only.split(",")
+    for name in only:
+        require_choice("--only", name, INSTRUMENTS)
     print(f"{options.params:,} parameters, length 20, {options.episodes} episodes, {device}")
     main_row = timed({"params": options.params}, 20, options.episodes, device, only)
     limit = LIMITS_S["cuda" if device.startswith("cuda") else "cpu"]
@@ -85,4 +86,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -9,17 +9,15 @@ replays of a captured graph, so launching costs neither anything.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from common import save
+from common import Parser, place, run, save
 from torch import Tensor
 
 from windtunnel.environment import environment, require_device
@@ -149,9 +147,9 @@ def ms(function: Callable[..., object], *given: object) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="GPU kernels against their plain twins.")
+    parser = Parser(description="GPU kernels against their plain twins.")
     parser.add_argument("--tilings", action="store_true")
-    parser.add_argument("--json", default=None)
+    parser.add_argument("--json", type=place, default=None)
     options = parser.parse_args()
     device = require_device("cuda")
     if options.tilings:
@@ -162,7 +160,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except InputError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -10,7 +10,6 @@ docs/geometry.md, the figure and the other made parts of README.md.  From `zoo`:
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -19,7 +18,9 @@ import primitives_figure
 import readme_parts
 import records
 import tables
+from common import Parser, run
 
+from windtunnel.errors import require
 from windtunnel.study import zoo
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.ledger import summaries
@@ -72,10 +73,11 @@ def write(root: Path, wanted: dict[str, str | None]) -> None:
 
 
 def main(words: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Write every page that is made from committed results.")
+    parser = Parser(description="Write every page that is made from committed results.")
     parser.add_argument("--check", action="store_true", help="only say which are not up to date")
     parser.add_argument("--root", type=Path, default=ROOT, help="of the repository")
     options = parser.parse_args(words)
+    require((options.root / "README.md").is_file(), "--root", str(options.root), "the folder of the repository")
     for made in (ledger, pages):
         wanted = made(options.root)
         if not options.check:
@@ -85,4 +87,4 @@ def main(words: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -9,22 +9,23 @@ ones alone.
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from common import save
+from common import Parser, run, save, whole
 
 from windtunnel import tunnels
-from windtunnel.environment import environment, require_device
-from windtunnel.errors import require_choice
+from windtunnel.environment import default_device, environment, require_device
+from windtunnel.errors import require, require_choice
 from windtunnel.fidelity import equivalent_window, evaluate
+from windtunnel.models import build
 from windtunnel.training import Recipe, Run, train
+from windtunnel.training.files import require_writable
 from windtunnel.training.standard import NAMED
-from windtunnel.tunnels import HMM, Recall
+from windtunnel.tunnels import HMM, STREAMS, Recall
 
 
 def scores(run: Run, episodes: int, stream: str) -> dict[str, Any]:
@@ -68,9 +69,12 @@ def _value(text: str) -> bool | int | float | str:
 
 
 def changed(recipe: Recipe, settings: list[str]) -> Recipe:
-    """A recipe with `name=value` settings; `tunnel.name` and `model.name` go to the world and the architecture."""
+    """A recipe with `name=value` settings; `tunnel.name` and `model.name` go to the world and the architecture.
+
+    Settings that no network can have are refused here, before any other recipe is trained."""
     for item in settings:
-        name, text = item.split("=")
+        name, equals, text = item.partition("=")
+        require(bool(name and equals and text), "--set", item, "name=value, tunnel.name=value or model.name=value")
         part, _, field = name.rpartition(".")
         value = _value(text)
         if part == "tunnel":
@@ -79,49 +83,59 @@ def changed(recipe: Recipe, settings: list[str]) -> Recipe:
             recipe = replace(recipe, model_options=recipe.model_options | {field: value})
         else:
             recipe = recipe.with_options(**{name: value})
+    with torch.device("meta"):  # shapes without memory
+        build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
     return recipe
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What the committed recipes reach.")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser = Parser(description="What the committed recipes reach.")
+    parser.add_argument("--device", default=default_device())
     parser.add_argument("--only", default="", help="recipe names, separated by commas")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--episodes", type=int, default=20_000)
-    parser.add_argument("--stream", default="test", help="validation while searching for a recipe, test for the result")
-    parser.add_argument("--steps", type=int, default=None)
+    parser.add_argument("--seeds", type=whole(1), default=3)
+    parser.add_argument("--episodes", type=whole(1), default=20_000)
+    parser.add_argument(
+        "--stream", default="test", choices=STREAMS, help="validation while searching for a recipe, test for the result"
+    )
+    parser.add_argument("--steps", type=whole(1), default=None)
     parser.add_argument("--set", action="append", default=[], help="change an option: name=value, tunnel.name=value")
     parser.add_argument("--note", default="", help="kept in the file, e.g. that the card was shared")
-    parser.add_argument("--out", default=None)
+    parser.add_argument("--out", type=Path, default=None, help="folder for the files")
     options = parser.parse_args()
     device = require_device(options.device)
     changes = options.set + ([f"steps={options.steps}"] if options.steps else [])
     wanted = options.only.split(",") if options.only else list(NAMED)
     for name in wanted:
         require_choice("--only", name, NAMED)
-    for name, make in NAMED.items():
-        if name not in wanted:
-            continue
+    recipes = {name: changed(make(), changes) for name, make in NAMED.items() if name in wanted}
+    if options.out:
+        require_writable(options.out / "any.json")
+    for name, recipe in recipes.items():
         start = time.perf_counter()
-        run = train(recipe=changed(make(), changes), device=device, seeds=options.seeds)
-        spent = run.seconds() | {"wall": time.perf_counter() - start}
-        found = scores(run, options.episodes, options.stream)
+        trained = train(recipe=recipe, device=device, seeds=options.seeds)
+        spent = trained.seconds() | {"wall": time.perf_counter() - start}
+        found = scores(trained, options.episodes, options.stream)
         print(f"== {name} {' '.join(changes)} set-up {spent['setup']:.1f} s, training {spent['train']:.1f} s")
-        history = {str(seed): run.metrics(seed) for seed in run.recipe.seeds}
+        history = {str(seed): trained.metrics(seed) for seed in trained.recipe.seeds}
         for seed, records in history.items():
             told = ", ".join(f"{r['step']}: {r['kl_bits']:.2g}" for r in records)
             print(f"  seed {seed} KL by step  {told}")
         for where, score in found.items():
             print(f"  {where:24s} {score if isinstance(score, str) else brief(score)}", flush=True)
-        result = {"name": name, "environment": environment(device), "recipe": run.recipe.to_dict(), "seconds": spent}
+        result = {
+            "name": name,
+            "environment": environment(device),
+            "recipe": trained.recipe.to_dict(),
+            "seconds": spent,
+        }
         if options.note:
             result["note"] = options.note
         if options.out:
-            save(str(Path(options.out) / f"{name}.json"), result | {"history": history, "scores": found})
-        del run
+            save(options.out / f"{name}.json", result | {"history": history, "scores": found})
+        del trained
         if device != "cpu":
             torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -6,12 +6,14 @@ python benchmarks/report_picture.py results/scratch/quick/report.html docs/page.
 
 from __future__ import annotations
 
-import argparse
 import io
 from pathlib import Path
 
 from browser import chromium
+from common import Parser, place, positive, run
 from PIL import Image
+
+from windtunnel.errors import require
 
 WIDTH, GAP = 920, 26
 PARTS = (("header.top",), ("#verdict .card >> nth=0", "#stepper"))
@@ -55,17 +57,17 @@ def composed(parts: list[list[Image.Image]], paper: str, scale: float) -> Image.
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Take the README's picture of a report page.")
+    parser = Parser(description="Take the README's picture of a report page.")
     parser.add_argument("page", type=Path, help="the HTML file that `windtunnel report` wrote")
-    parser.add_argument("out", type=Path, help="the PNG file to write")
+    parser.add_argument("out", type=place, help="the PNG file to write")
     parser.add_argument("--scheme", default="light", choices=("light", "dark"))
-    parser.add_argument("--scale", type=float, default=1.0, help="pixels per point")
+    parser.add_argument("--scale", type=positive, default=1.0, help="pixels per point")
     options = parser.parse_args()
+    require(options.page.is_file(), "page", str(options.page), "a file that `windtunnel report` wrote")
     picture = composed(*rows(options.page, options.scheme, options.scale), options.scale)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
     picture.quantize(256).save(options.out, optimize=True)
     print(f"{options.out}: {picture.width} × {picture.height}, {options.out.stat().st_size / 1e3:.0f} kB")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

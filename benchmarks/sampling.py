@@ -9,13 +9,12 @@ several times in alternation, and the ratios of medians are what counts; absolut
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from functools import partial
 
 import numpy as np
 import torch
-from common import save
+from common import Parser, place, run, save, whole
 
 from windtunnel.environment import environment, require_device
 from windtunnel.training.speed.cases import WORLDS
@@ -30,13 +29,13 @@ def repeatedly(work, *arguments, times: int = 200) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Episodes per second, sampled with their exact posteriors.")
+    parser = Parser(description="Episodes per second, sampled with their exact posteriors.")
     parser.add_argument("--device", default="cpu")
     parser.add_argument(
-        "--episodes", type=int, default=None, help="per call (default 65536 on a CPU, 1048576 on a GPU)"
+        "--episodes", type=whole(1), default=None, help="per call (default 65536 on a CPU, 1048576 on a GPU)"
     )
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", default=None, help="also write the table here")
+    parser.add_argument("--repeats", type=whole(1), default=5)
+    parser.add_argument("--json", type=place, default=None, help="also write the table here")
     options = parser.parse_args()
     device = require_device(options.device)
     count = options.episodes or (65_536 if device == "cpu" else 1_048_576)
@@ -48,7 +47,7 @@ def main() -> None:
         for name, draw in references.items():
             times[name].append(seconds(partial(repeatedly, numpy_episode, rng, draw), "cpu") / 200)
         for name, tunnel in WORLDS.items():
-            size = count // 8 if name == "recall" else count
+            size = max(1, count // 8) if name == "recall" else count
             dtype = torch.float64 if device == "cpu" else torch.float32
             taken = seconds(partial(tunnel.sample, size, seed=repeat, device=device, dtype=dtype), device)
             times[name].append(taken / size)
@@ -65,4 +64,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -13,41 +13,35 @@ Compilation is most of it: several of these may compile side by side and take tu
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
-from common import save
+from common import Parser, place, run, save, whole, wholes
 
 from windtunnel.environment import default_device, require_device
-from windtunnel.errors import InputError
 from windtunnel.training.speed import SECTIONS, Plan, bench
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Speed of training, and of what belongs to it.")
+    parser = Parser(description="Speed of training, and of what belongs to it.")
     parser.add_argument("--device", default=default_device())
     parser.add_argument("--only", default="training", help="cases and sections, separated by commas, or all")
-    parser.add_argument("--seeds", default="1", help="numbers of seeds trained together, separated by commas")
-    parser.add_argument("--batch", type=int, default=None, help="instead of the recipe's")
+    parser.add_argument("--seeds", type=wholes(1), default=(1,), help="trained together; numbers, separated by commas")
+    parser.add_argument("--batch", type=whole(1), default=None, help="instead of the recipe's")
     parser.add_argument("--quick", action="store_true", help="shorter measurements")
     parser.add_argument("--turn", type=Path, default=None, help="file of turns, for several of these on one card")
-    parser.add_argument("--json", default=None)
+    parser.add_argument("--json", type=place, default=None)
     options = parser.parse_args()
     device = require_device(options.device)
     words = list(SECTIONS) if options.only == "all" else [word for word in options.only.split(",") if word]
     sections, cases = chosen(words, device)
-    counts = tuple(int(count) for count in options.seeds.split(","))
-    plan = Plan(device, sections, cases, options.batch, counts, options.quick, options.turn)
+    plan = Plan(device, sections, cases, options.batch, options.seeds, options.quick, options.turn)
     result = bench(plan, say=lambda line: print(f"… {line}", file=sys.stderr, flush=True))
     print(headline(result), *map(plain_text, tables(result)), *notes(result), sep="\n")
     save(options.json, result)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except InputError as error:
-        sys.exit(f"error: {error}")
+    run(main)

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
+from windtunnel.cli.bench import run
 from windtunnel.cli.main import main
+from windtunnel.errors import InputError
 from windtunnel.training.speed import SECTIONS, Plan, bench
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import Table, plain_text, tables
@@ -108,11 +110,74 @@ def test_plain_text_lines_up():
         ("--device tpu", ["device = 'tpu'", "cpu"]),
         ("--read no-such-file.json", ["no-such-file.json", "cannot be read"]),
         ("--jsn x", ["--jsn", "--json"]),
+        ("--batch x", ["--batch = 'x'", "a whole number"]),
+        ("--batch 0", ["batch = 0", "a whole number of at least 1"]),
     ],
 )
 def test_mistakes_are_one_line(refusal, words, parts):
     said = refusal("bench", *words.split())
     assert all(part in said for part in parts)
+
+
+@pytest.fixture
+def unmeasured(monkeypatch):
+    """Nothing may be measured: a mistake has to be found before."""
+
+    def measured(*given):
+        pytest.fail("it was measured first")
+
+    monkeypatch.setattr("windtunnel.cli.bench.bench", measured)
+
+
+@pytest.mark.parametrize("option", ["--json", "--plot"])
+def test_a_place_that_cannot_be_written_is_refused_before_measuring(refusal, unmeasured, tmp_path, option):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "a.png").mkdir()
+    for path, why in ((tmp_path / "file" / "a.png", "cannot be written"), (tmp_path / "a.png", "no plain file")):
+        said = refusal("bench", "--device", "cpu", "--only", "quick", option, path)
+        assert str(path) in said and why in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "file"]  # the trial leaves nothing
+
+
+def test_a_plot_of_nothing_is_refused_before_measuring(refusal, unmeasured, result, tmp_path):
+    said = refusal("bench", "--device", "cpu", "--only", "sampling", "--plot", tmp_path / "a.png")
+    assert "--plot" in said and "training, growth, profile" in said and "'sampling'" in said
+    told = json.loads(result.read_text())
+    file = tmp_path / "sampling.json"
+    file.write_text(json.dumps(told | {"profile": [], "sampling": [{"tunnel": "hmm", "episodes_per_s": 1.0}]}))
+    assert "--plot" in refusal("bench", "--read", file, "--plot", tmp_path / "a.png")
+
+
+def test_what_was_measured_is_printed_even_if_it_cannot_be_written(result, capsys, monkeypatch, tmp_path):
+    def full(path, content):
+        raise InputError("disk full")
+
+    told = json.loads(result.read_text())
+    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say: told)
+    monkeypatch.setattr("windtunnel.cli.bench.write_json", full)
+    assert main(["bench", "--device", "cpu", "--only", "profile", "--json", str(tmp_path / "a.json")]) == 2
+    said = capsys.readouterr()
+    assert "most expensive operations, quick" in said.out and "disk full" in said.err
+
+
+def test_what_was_measured_is_written_even_if_nobody_reads_the_output(result, monkeypatch, tmp_path):
+    def gone(result):
+        raise BrokenPipeError
+
+    told = json.loads(result.read_text())
+    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say: told)
+    monkeypatch.setattr("windtunnel.cli.bench._print", gone)
+    with pytest.raises(BrokenPipeError):
+        run(["--device", "cpu", "--only", "profile", "--json", str(tmp_path / "a.json")])
+    assert json.loads((tmp_path / "a.json").read_text()) == told
+
+
+def test_the_batch_can_be_chosen(capsys, tmp_path):
+    file = tmp_path / "a.json"
+    words = ["--device", "cpu", "--only", "quick", "--quick", "--batch", "8", "--json", str(file)]
+    assert main(["bench", *words]) == 0
+    (row,) = json.loads(file.read_text())["training"]
+    assert row["batch"] == 8
 
 
 def test_a_file_that_is_no_result_is_refused(refusal, tmp_path):

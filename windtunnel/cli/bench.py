@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from windtunnel.cli import show
-from windtunnel.cli.flags import Device, File, Switch, shown
+from windtunnel.cli.bench_plot import draw, require_picture
+from windtunnel.cli.flags import Device, File, Int, Switch, shown
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import require
-from windtunnel.training.files import read_json, write_json
-from windtunnel.training.speed import Plan, bench
+from windtunnel.training.files import read_json, require_writable, write_json
+from windtunnel.training.speed import SECTIONS, Plan, bench
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
@@ -29,6 +31,8 @@ class Bench:
     """Where to measure; a GPU if there is one."""
     only: Annotated[tuple[str, ...], shown("WORD…")] = ()
     """Sections to measure, and cases (hmm/lstm) to restrict them to; cases alone: their training throughput."""
+    batch: Int = None
+    """Sequences per step instead of the recipe's, in training, seeds and profile."""
     quick: Switch = False
     """Under a minute: shorter measurements, fewer of them, no compilation."""
     json: File = None
@@ -40,24 +44,38 @@ class Bench:
 
 
 def run(words: list[str]) -> None:
-    """Measure or read, then print, write and draw."""
+    """Measure or read, then print, write and draw.  What can be refused is refused before the minutes of measuring."""
     options = parse(Bench, words, "windtunnel bench")
+    if options.read is not None:
+        result = _read(options.read)
+        _require_places(options, [section for section in SECTIONS if result.get(section)])
+    else:
+        plan = _plan(options)
+        _require_places(options, plan.sections)
+        result = bench(plan, say)
+    try:
+        _print(result)
+    finally:  # also if whoever was to read the tables has gone
+        if options.json is not None:
+            write_json(options.json, result)
     if options.plot is not None:
-        require(options.plot.suffix in (".png", ".svg", ".pdf"), "--plot", str(options.plot), "a .png, .svg or .pdf")
-    result = _measured(options) if options.read is None else _read(options.read)
-    if options.json is not None:
-        write_json(options.json, result)
-    _print(result)
-    if options.plot is not None:
-        from windtunnel.cli.bench_plot import draw
-
         draw(result, options.plot)
 
 
-def _measured(options: Bench) -> dict[str, Any]:
+def _plan(options: Bench) -> Plan:
     device = require_device(options.device or default_device())
     sections, named = chosen([part for word in options.only for part in word.split(",") if part], device)
-    return bench(Plan(device, sections, named, quick=options.quick), say)
+    return Plan(device, sections, named, options.batch, quick=options.quick)
+
+
+def _require_places(options: Bench, sections: Sequence[str]) -> None:
+    """Raise unless there will be something to draw, and both files can be written."""
+    if options.plot is not None:
+        require(options.plot.suffix in (".png", ".svg", ".pdf"), "--plot", str(options.plot), "a .png, .svg or .pdf")
+        require_picture(options.plot, sections)
+    for path in (options.json, options.plot):
+        if path is not None:
+            require_writable(path)
 
 
 def _read(path: Path) -> dict[str, Any]:

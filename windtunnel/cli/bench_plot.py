@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import InputError
+from windtunnel.training.files import write_bytes
 from windtunnel.training.speed.growth import AXES
 from windtunnel.training.speed.parts import PARTS
 from windtunnel.training.speed.tables import headline
+
+
+def require_picture(path: Path, sections: Sequence[str]) -> None:
+    """Raise unless one of the sections has a panel."""
+    if not PANELS.keys() & {*sections}:
+        found = ", ".join(map(repr, sections)) or "none of them"
+        raise InputError(f"--plot {path}: must have a section to draw ({', '.join(PANELS)}), but there is {found}")
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
     """Write the figure; sections that were not measured have no panel."""
     from matplotlib.figure import Figure  # no pyplot: nothing global, no window
 
-    panels = [panel for panel in (_training, _growth, _profile) if result.get(panel.__name__.lstrip("_"))]
-    if not panels:
-        raise InputError(f"--plot {path}: there must be a section training, growth or profile to draw")
-    figure = Figure(figsize=(5.2 * len(panels), 4.2), layout="constrained")
+    sections = [section for section in PANELS if result.get(section)]
+    require_picture(path, sections)  # time may have left no row in any of them
+    figure = Figure(figsize=(5.2 * len(sections), 4.2), layout="constrained")
     figure.suptitle(headline(result), fontsize=9)
-    for number, panel in enumerate(panels, 1):
-        panel(figure.add_subplot(1, len(panels), number), result[panel.__name__.lstrip("_")])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    for number, section in enumerate(sections, 1):
+        PANELS[section](figure.add_subplot(1, len(sections), number), result[section])
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=150, format=path.suffix[1:])
+    write_bytes(path, picture.getvalue())
 
 
 def _training(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -57,3 +67,7 @@ def _profile(axes: Any, rows: list[dict[str, Any]]) -> None:
     axes.set(ylabel="ms", title="parts of a step")
     axes.tick_params(axis="x", labelsize=7, rotation=20)
     axes.legend(fontsize=7)
+
+
+PANELS = {"training": _training, "growth": _growth, "profile": _profile}
+"""Section -> how it is drawn; the others are tables only."""

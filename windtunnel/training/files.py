@@ -22,21 +22,43 @@ from windtunnel.errors import InputError
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace a file as a whole, or leave it as it was.  A full disk is told in one line."""
-    temporary = path.with_name(path.name + ".tmp")
-    if path.exists() and not path.is_file():  # to replace a device such as /dev/null would break the machine
-        raise InputError(f"{path}: cannot be written (it is there, and no plain file)")
+    temporary = _temporary(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        _fill(temporary, content)
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise _unwritable(path, len(content), error) from None
+
+
+def require_writable(path: Path) -> None:
+    """Raise now what `write_bytes` would raise later: asked before long work, whose result must have a place.
+
+    It is tried, with an empty file that is gone again; folders on the way are made.
+    """
+    try:
+        temporary = _temporary(path)
+        _fill(temporary, b"")
+        temporary.unlink()
+    except OSError as error:
+        raise _unwritable(path, 0, error) from None
+
+
+def _temporary(path: Path) -> Path:
+    """The file that is written first, beside the one that is wanted."""
+    if path.exists() and not path.is_file():  # to replace a device such as /dev/null would break the machine
+        raise InputError(f"{path}: cannot be written (it is there, and no plain file)")
+    return path.with_name(path.name + ".tmp")
+
+
+def _fill(temporary: Path, content: bytes) -> None:
+    temporary.parent.mkdir(parents=True, exist_ok=True)
+    with open(temporary, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _unwritable(path: Path, size: int, error: OSError) -> InputError:

@@ -105,7 +105,15 @@ def test_a_network_that_is_no_longer_a_number_stops():
     assert found["diverged"] and found["steps"] < RECIPE.steps and found["passed"] == {}
 
 
-@pytest.mark.parametrize(("options", "field"), [({"targets_bits": ()}, "targets"), ({"every_s": 0.0}, "every_s")])
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"targets_bits": ()}, "targets"),
+        ({"targets_bits": (1e-3, float("nan"))}, "targets"),
+        ({"targets_bits": (1e-3, 0.0)}, "targets"),
+        ({"every_s": 0.0}, "every_s"),
+    ],
+)
 def test_bad_input(options, field):
     with pytest.raises(InputError, match=field):
         time_to_fidelity(RECIPE, 0, "cpu", **options)

@@ -12,7 +12,7 @@ from windtunnel.models.registry import is_built_in, names
 from windtunnel.training import recipe_for
 from windtunnel.training.network import Network
 from windtunnel.training.speed import parts
-from windtunnel.training.speed.cases import TUNNELS, WORLDS, cases
+from windtunnel.training.speed.cases import PAIRS, TUNNELS, WORLDS, attempted, cases
 from windtunnel.training.speed.clock import Limit, seconds_each
 from windtunnel.training.speed.growth import AXES, base_case, grown, parameters_of, steps_of_growth
 from windtunnel.training.speed.memory import counted_bytes
@@ -20,6 +20,7 @@ from windtunnel.training.speed.parts import covered, operations
 from windtunnel.training.speed.rates import evaluation_rate, matrix_rate, training_rate, work_of
 from windtunnel.training.speed.sampling import by_choice, by_search, numpy_episode, numpy_rate, sampling_rate
 from windtunnel.training.speed.startup import seconds_to_line
+from windtunnel.training.standard import NAMED
 
 
 def test_seconds_each_counts_every_call():
@@ -46,6 +47,18 @@ def test_there_is_a_case_for_every_pair():
         assert set(cases(device)) == pairs | {extra}
     assert next(iter(cases("cpu"))) == "quick"
     assert cases("cuda")["hmm/lstm"] == recipe_for(TUNNELS["hmm"], "lstm")
+
+
+def test_every_pair_can_be_attempted():
+    """Those without a tuned recipe too; all pairs of a tunnel are in one world, or their times say nothing."""
+    known = attempted()
+    assert set(PAIRS) == {f"{world}-{model}" for world in TUNNELS for model in names() if is_built_in(model)}
+    assert set(known) == {*NAMED, *PAIRS, "quick"}
+    for name in PAIRS:
+        world, _, model = name.partition("-")
+        assert known[name].model == model and known[name].tunnel == known[f"{world}-transformer"].tunnel
+    assert all(known[name] == make() for name, make in NAMED.items())
+    assert known["bijection-mamba"] == recipe_for(TUNNELS["bijection"], "mamba", "standard")
 
 
 def test_operations_of_a_model_of_known_shape():

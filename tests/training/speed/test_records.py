@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import pytest
 
-from windtunnel.training.speed.records import Attempt, attempts_in, p_faster, records, verdicts
+from windtunnel import tunnels
+from windtunnel.training.speed.records import Attempt, attempts_in, p_faster, records, verdicts, world_of
+from windtunnel.tunnels import HMM
 
 KEY = ("a card", "hmm", "transformer", 1e-3)
 
 
 def attempt(seconds, date="2026-01-01", key=KEY, file="") -> Attempt:
-    return Attempt(key, "recipe", tuple(seconds), 3.0, date, "abc", file)
+    return Attempt(key, "recipe", tuple(seconds), (3.0,) * len(seconds), date, "abc", file)
 
 
 def test_p_of_five_against_five():
@@ -68,6 +71,25 @@ def test_half_of_the_seeds_must_pass():
     assert len(records([attempt([1, 2, 3, math.inf, math.inf])])) == 1
 
 
+def test_a_target_that_was_not_reached_is_a_result_and_no_record():
+    failed = attempt([math.inf] * 5, "2026-01-01")
+    (verdict,) = verdicts([failed])
+    assert (verdict.kind, verdict.why) == ("no record", "reached by 0 of 5 seeds") and records([failed]) == []
+    later = attempt([10, 11, 12, 13, 14], "2026-01-02")
+    assert records([failed, later]) == [later]
+    again = attempt([1, 2, math.inf, math.inf, math.inf], "2026-01-03")  # its two are faster than any
+    assert records([failed, later, again]) == [later]
+
+
+def test_an_easier_world_is_another_world():
+    plain = tunnels.to_dict(HMM())
+    assert world_of(plain) == world_of({"name": "hmm"}) == "hmm"
+    assert world_of(tunnels.to_dict(HMM(length=2, dynamics="rotating"))) == "hmm length=2 dynamics=rotating"
+    rows = ((0.9, 0.1), (0.1, 0.9))
+    given = HMM(states=2, symbols=2, header=None, transition=rows, emission=rows)
+    assert world_of(json.loads(json.dumps(tunnels.to_dict(given)))) == world_of(tunnels.to_dict(given)) != "hmm"
+
+
 def test_devices_tunnels_models_and_targets_have_records_of_their_own():
     keys = [("b", *KEY[1:]), (*KEY[:3], 1e-4), (KEY[0], "recall", *KEY[2:])]
     assert len(records(attempt([1, 2, 3, 4, 5], key=key) for key in keys)) == 3
@@ -88,5 +110,6 @@ def test_attempts_are_read_from_a_result_file():
         "seeds": seeds,
     }
     loose, strict = attempts_in(result, "a.json")
-    assert (loose.key, loose.seconds, loose.setup_s) == (("a card", "hmm", "transformer", 0.01), (1.5, 2.5), 3.0)
+    assert (loose.key, loose.seconds) == (("a card", "hmm", "transformer", 0.01), (1.5, 2.5))
+    assert loose.setup_s == (4.0, 2.0) and (loose.reached, strict.reached) == (2, 1)
     assert strict.seconds == (9.0, math.inf) and strict.recipe == "hmm-transformer steps=800" and strict.commit == ""

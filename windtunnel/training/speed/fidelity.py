@@ -46,7 +46,8 @@ def time_to_fidelity(
     first pass, and to the KL of those weights: `confirmed_kl_bits` on the validation stream, `kl_bits` on the test
     stream.  A target that was not reached is not in it.  `diverged`: did it end because it was no longer a number?
     """
-    require(len(targets_bits) > 0 and min(targets_bits) > 0, "targets", targets_bits, "numbers of bits above 0")
+    possible = [0 < target < math.inf for target in targets_bits]
+    require(len(possible) > 0 and all(possible), "targets", targets_bits, "numbers of bits above 0")
     require(every_s > 0, "every_s", every_s, "above 0")
     start = time.perf_counter()
     network = Network(recipe, seed, device)
@@ -57,7 +58,7 @@ def time_to_fidelity(
     spent, step, stride, diverged = 0.0, 0, 1, False
     curve: list[list[float]] = []
     passed: dict[str, dict[str, float]] = {}
-    waiting = sorted(targets_bits, reverse=True)
+    waiting = sorted({*targets_bits}, reverse=True)
     while step < recipe.steps and waiting:
         stride = min(stride, recipe.steps - step)
         taken = seconds(lambda: engine.advance(stride), device)  # noqa: B023

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from windtunnel.errors import InputError, require, require_choice
+from windtunnel.errors import InputError, require, require_choice, require_int
 from windtunnel.training.speed.cases import cases
 
 SECTIONS: dict[str, str] = {
@@ -58,8 +58,11 @@ class Plan:
             require_choice("section", section, SECTIONS)
         for case in self.cases:
             require_choice("case", case, cases(self.device))
-        require(self.batch is None or self.batch >= 1, "batch", self.batch, "at least 1")
-        require(all(count >= 1 for count in self.seeds), "seeds", self.seeds, "numbers of at least 1")
+        if self.batch is not None:
+            require_int("batch", self.batch, 1)
+        require(len(self.seeds) > 0, "seeds", self.seeds, "one number of seeds or several")
+        for count in self.seeds:
+            require_int("seeds", count, 1)
 
     def limit_s(self, section: str) -> float:
         """Seconds that a section may take; 0 leaves it out of a quick run unless it was asked for by name."""

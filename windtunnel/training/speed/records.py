@@ -1,6 +1,7 @@
 """Which attempt holds the record for a tunnel, an architecture and a target.
 
-An attempt is a recipe, a target and the seconds that each of its seeds needed.  A recipe whose schedule ends early may
+An attempt is a recipe, a target and the seconds that each of its seeds needed; a target that was never reached is a
+result too.  A recipe whose schedule ends early may
 be the fastest to a modest target and never reach a strict one, so every target has its own record.
 
 The rule.  An attempt counts with at least five seeds of which more than half passed.  It replaces a record only if its
@@ -12,10 +13,11 @@ enough when (almost) every new seed beats every old one; small gains need more s
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from windtunnel import tunnels
 
 FEWEST_SEEDS = 5
 LEVEL = 0.01
@@ -26,20 +28,26 @@ _MOST_DEALS = 200_000
 class Attempt:
     """One recipe against one target.
 
-    key      (device, tunnel, model, target in bits): what a record is a record of
+    key      (device, world, model, target in bits): what a record is a record of
     recipe   its name, with what was changed
     seconds  of training, one per seed; infinite for a seed that never passed
-    setup_s  median seconds of building, compiling and capturing
+    setup_s  seconds of building, compiling and capturing, one per seed in the order of training: the first has no
+             compiled work to go back to, the later ones, in the same process, have
     date, commit, file   where it comes from
     """
 
     key: tuple[str, str, str, float]
     recipe: str
     seconds: tuple[float, ...]
-    setup_s: float
+    setup_s: tuple[float, ...]
     date: str
     commit: str
     file: str
+
+    @property
+    def reached(self) -> int:
+        """How many of the seeds passed."""
+        return sum(map(math.isfinite, self.seconds))
 
     @property
     def median_s(self) -> float:
@@ -82,7 +90,8 @@ def verdicts(attempts: Iterable[Attempt]) -> list[Verdict]:
         holder = standing.get(attempt.key)
         if not attempt.counts:
             few = len(attempt.seconds) < FEWEST_SEEDS
-            kind, why = "no record", f"fewer than {FEWEST_SEEDS} seeds" if few else "half of the seeds never passed"
+            reached = f"reached by {attempt.reached} of {len(attempt.seconds)} seeds"
+            kind, why = "no record", f"fewer than {FEWEST_SEEDS} seeds" if few else reached
         elif holder is None:
             kind, why = "record", "the first"
         else:
@@ -107,13 +116,24 @@ def attempts_in(result: dict[str, Any], file: str) -> list[Attempt]:
     place = result["environment"]
     return [
         Attempt(
-            (place["device"], recipe["tunnel"]["name"], recipe["model"], float(target)),
+            (place["device"], world_of(recipe["tunnel"]), recipe["model"], float(target)),
             " ".join([result["name"], *result["changes"]]),
             tuple(seed["passed"].get(f"{target:g}", {}).get("seconds", math.inf) for seed in result["seeds"]),
-            statistics.median(seed["setup_s"] for seed in result["seeds"]),
+            tuple(seed["setup_s"] for seed in result["seeds"]),
             result["date"],
             place["commit"] or "",
             file,
         )
         for target in result["targets_bits"]
     ]
+
+
+def world_of(tunnel: dict[str, Any]) -> str:
+    """The tunnel of a recipe by its name, with whatever is not as usual: a smaller world has records of its own.
+
+    >>> world_of({"name": "hmm", "states": 5, "length": 8})
+    'hmm length=8'
+    """
+    made = tunnels.to_dict(tunnels.from_dict(tunnel))
+    usual = tunnels.to_dict(tunnels.from_dict({"name": made["name"]}))
+    return " ".join([made["name"], *(f"{key}={value}" for key, value in made.items() if value != usual[key])])
