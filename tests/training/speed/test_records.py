@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from windtunnel import tunnels
-from windtunnel.training.speed.records import Attempt, attempts_in, p_faster, records, verdicts, world_of
+from windtunnel.training.speed.records import Attempt, attempts_in, p_faster, records, taught, verdicts, world_of
 from windtunnel.tunnels import HMM
 
 KEY = ("a card", "hmm", "transformer", 1e-3)
@@ -88,6 +88,13 @@ def test_an_easier_world_is_another_world():
     rows = ((0.9, 0.1), (0.1, 0.9))
     given = HMM(states=2, symbols=2, header=None, transition=rows, emission=rows)
     assert world_of(json.loads(json.dumps(tunnels.to_dict(given)))) == world_of(tunnels.to_dict(given)) != "hmm"
+
+
+def test_the_exact_belief_as_target_is_another_race_where_labels_are_usual():
+    told = [
+        taught({"tunnel": {"name": n}, "supervision": s}) for n in ("hmm", "bijection") for s in ("posterior", "labels")
+    ]
+    assert told == ["", "", " (exact belief)", ""]
 
 
 def test_devices_tunnels_models_and_targets_have_records_of_their_own():
