@@ -110,7 +110,7 @@ def test_attempts_are_read_from_a_result_file():
     result = {
         "name": "hmm-transformer",
         "changes": ["steps=800"],
-        "recipe": {"tunnel": {"name": "hmm"}, "model": "transformer"},
+        "recipe": {"tunnel": {"name": "hmm"}, "model": "transformer", "supervision": "posterior"},
         "environment": {"device": "a card", "commit": None},
         "targets_bits": [0.01, 0.001],
         "date": "2026-01-01T00:00:00",
