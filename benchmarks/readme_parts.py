@@ -102,9 +102,9 @@ def verdicts(study: StudyFolder) -> str:
         " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
         f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
         " Scores and training dynamics are over all seeds of a cell, the instruments that decide a claim over"
-        f" {READ_SEEDS} of them, those beside it over at most {BESIDE_SEEDS}; each number says over how many."
-        " *Inconclusive*"
-        " with a p-value: the interval lies clear of the line, but Holm's correction over all tests asks for more."
+        f" {READ_SEEDS} of them, those beside it over at most {BESIDE_SEEDS}. *Inconclusive*"
+        " with a p-value: the interval lies clear of the line, but Holm's correction over all tests asks for more;"
+        " without one, an interval straddles, or a control did not pass, and the ledger says which."
         f" {_cost(head['seconds'], devices)}",
         "",
         "<details><summary>The verdicts</summary>",

@@ -217,6 +217,9 @@ def test_bad_folders_in_one_line(scratch, spoil, line):
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_folder_is_no_results_folder(tmp_path):
+@pytest.mark.parametrize("with_zoo", [False, True])
+def test_a_folder_of_something_else_is_no_results_folder(tmp_path, with_zoo):
+    (tmp_path / "notes.txt").write_text("nothing to do with it")
     with pytest.raises(InputError, match=r"must be a results folder \(it has no study.json\), or hold finished runs"):
-        read(tmp_path, with_zoo=False)
+        read(tmp_path, with_zoo=with_zoo)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]  # and nothing was begun in it

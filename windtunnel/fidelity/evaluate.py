@@ -24,6 +24,9 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 from windtunnel.tunnels.random import check_seed
 
+MOST_EPISODES = 4096  # of a chunk
+POSITIONS, PAIRS = 2**15, 2**24  # of a chunk on a CPU: positions, and pairs of them in one sequence, summed over it
+
 
 def evaluate(
     subject: Any,
@@ -35,7 +38,7 @@ def evaluate(
     where: Where = None,
     positions: slice | Sequence[int] | None = None,
     device: str | torch.device | None = None,
-    chunk: int = 4096,
+    chunk: int | None = None,
 ) -> Score:
     """How many bits `subject` is from exact inference on `tunnel`.
 
@@ -46,7 +49,7 @@ def evaluate(
                a function of the episodes selects, (n, K) bool
     positions  restrict them to these readouts, e.g. slice(20, None) for the steps beyond a training length of 20
     device     where to sample; by default where the first network's parameters are, else the CPU
-    chunk      episodes held at a time; changes memory and speed, not the result
+    chunk      episodes held at a time; changes memory and speed, not the result.  By default what fits, see `fitting`
 
     A mean runs over all selected readouts, each counting the same.  More than one predictor: t-intervals over seeds.
     A single one: bootstrap over sequences.  `Score.kl_bits.over` says which.
@@ -77,7 +80,7 @@ def evaluate_all(
     where: Where = None,
     positions: slice | Sequence[int] | None = None,
     device: str | torch.device | None = None,
-    chunk: int = 4096,
+    chunk: int | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> dict[str, Score]:
     """Several named subjects on the same episodes, sampled once.  Options as for `evaluate`.
@@ -87,10 +90,11 @@ def evaluate_all(
     groups = {name: _unpack(subject, tunnel)[0] for name, subject in subjects.items()}
     everyone = [predictor for predictors in groups.values() for predictor in predictors]
     require_int("episodes", episodes, 1)
-    require_int("chunk", chunk, 1)
     check_seed(seed)
     indices = _readout_indices(positions, tunnel.readouts)
     device = _home(everyone) if device is None else torch.device(device)
+    chunk = fitting(tunnel.positions, device) if chunk is None else chunk
+    require_int("chunk", chunk, 1)
 
     exact = ExactTally(tunnel, device)
     tallies = {
@@ -116,6 +120,18 @@ def evaluate_all(
         name: Score(**score_fields(tunnel, exact, networks, episodes), **scored, positions=indices)
         for name, networks in tallies.items()
     }
+
+
+def fitting(length: int, device: torch.device) -> int:
+    """Episodes of so many positions that a network of a few million parameters reads at once in a few gigabytes.
+
+    Its activations grow with the positions, its attention with their square.
+
+    >>> fitting(30, torch.device("cpu")), fitting(416, torch.device("cpu")), fitting(10_000, torch.device("cpu"))
+    (1092, 78, 1)
+    """
+    room = 1 if device.type == "cpu" else 32
+    return max(1, min(MOST_EPISODES, room * POSITIONS // length, room * PAIRS // length**2))
 
 
 def _unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunnel]:

@@ -123,8 +123,10 @@ def read(
         raise InputError(f"{path}: must be a folder that exists")
     study = StudyFolder(path)
     here = path / "runs" if study.exists() else path
-    found: dict[str, Subject] = find.of_zoo() if with_zoo else {}
-    found |= find.of_runs([place for place in (here, *map(Path, runs)) if place != here or here.is_dir()], device)
+    own = find.of_runs([place for place in (here, *map(Path, runs)) if place != here or here.is_dir()], device)
+    if not study.exists() and not own:  # before anything is looked into: that takes minutes
+        raise InputError(f"{path}: must be a results folder (it has no study.json), or hold finished runs")
+    found: dict[str, Subject] = (find.of_zoo() if with_zoo else {}) | own
     head = study.head() if study.exists() else None
     cells = study.cells() if head is not None else {}
     ledger, judge = _judged(study) if head is not None else ([], None)

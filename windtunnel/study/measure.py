@@ -52,7 +52,6 @@ def _evaluate(subjects: dict, tunnel: Tunnel, condition: Condition, plan: Plan, 
         where=condition.where,
         positions=condition.positions,
         device=device,
-        chunk=max(64, min(4096, TOKENS // tunnel.positions)),
     )
 
 

@@ -11,6 +11,7 @@ package needs no network and no path; WINDTUNNEL_ZOO names another folder.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from windtunnel.training import Recipe, Run
 from windtunnel.training.files import intact, read_json, read_tensors, read_versioned, write_json, write_tensors
 
 FORMAT = 1
+Z95, Z99 = 1.959964, 2.575829  # half widths of normal intervals, in standard errors
 MOST_BYTES = 40_000_000  # of all networks together
 SHOWN = {"labels": "labels", "posterior": "exact belief"}
 SCORED = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "accuracy")
@@ -88,23 +90,35 @@ def as_run(name: str, device: str = "cpu") -> Run:
 
 @dataclass(frozen=True)
 class Checked:
-    """A network scored on fresh episodes, beside its card."""
+    """A network scored on fresh episodes, beside its card.
+
+    episodes  of the live score, and of the card
+    """
 
     name: str
     live: Estimate
     card: Quantity
+    episodes: tuple[int, int]
 
     @property
     def agrees(self) -> bool:
-        """Do the two intervals meet?"""
-        return self.live.low <= self.card.high and self.card.low <= self.live.high
+        """Is the difference within what so many episodes can tell, at 99%?
+
+        Few episodes may hold none of the rare ones that make up most of a small KL, and their own interval is then far
+        too short: the noise of the live score is at least that of the card, scaled to its number of episodes.
+        """
+        live, card = ((one.high - one.low) / 2 / Z95 for one in (self.live, self.card))
+        few, many = self.episodes
+        noise = math.hypot(card, max(live, card * math.sqrt(many / few)))
+        return abs(self.live.mean - self.card.mean) <= Z99 * noise
 
 
 def check(name: str, *, episodes: int = 2000, seed: int = 2, device: str = "cpu") -> Checked:
     """Score a network on episodes that its card was not made with, and hold its KL against the card."""
     model = load(name, device)
     live = evaluate(model, model.tunnel, episodes=episodes, seed=seed, device=device).kl_bits  # type: ignore[arg-type]
-    return Checked(name, live, Quantity.of_record(model.card["scores"]["home"]["kl_bits"]))  # type: ignore[index]
+    card: Any = model.card
+    return Checked(name, live, Quantity.of_record(card["scores"]["home"]["kl_bits"]), (episodes, card["episodes"]))
 
 
 def export(
