@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from windtunnel.study.evidence import Evidence, NotMeasured
+from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.results import StudyFolder
+from windtunnel.study.scorecard import scorecard
 from windtunnel.study.verdict import NOT, ONLY_AS, REPRODUCED
 
 
@@ -39,6 +41,9 @@ def findings(study: StudyFolder) -> str:
                 lines.append(f"- **{finding.head}** {finding.words(evidence)}")
             except NotMeasured:
                 continue
+    tested = {row.primitive for row in scorecard(study.cells()) if row.network}
+    if untested := [primitive for primitive in PRIMITIVES if primitive not in tested]:
+        lines.append(f"- Not yet run at full size: {', '.join(untested)}.")
     return "\n".join(lines) or "Nothing yet that a verdict supports."
 
 
@@ -91,10 +96,8 @@ def _no_geometry(evidence: Evidence) -> str:
 
 
 def _holds(evidence: Evidence) -> str:
-    uniform, kl = (
-        evidence.baseline("bijection", "uniform", "kl_bits"),
-        evidence.score("bijection-transformer", "kl_bits"),
-    )
+    uniform = evidence.baseline("bijection", "uniform", "kl_bits")
+    kl = evidence.score("bijection-transformer", "kl_bits")
     return (
         f"In a bijection Transformer that is {kl.mean:.2g} bits from exact (a uniform guess: {uniform:.2g}) attention"
         " sharpens with depth, and removing any one layer multiplies the error by more than ten; on the HMM the belief"

@@ -77,8 +77,8 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
     """
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     lines: Any = context.Queue()
-    limits = {"max_minutes": sitting.max_minutes, "started": sitting.started, "side_by_side": lanes}
-    limits |= {"at_once": sitting.at_once}
+    limits = {"max_minutes": sitting.max_minutes, "started": sitting.started}
+    limits |= {"side_by_side": lanes, "at_once": sitting.at_once}
     with tempfile.TemporaryDirectory() as turns:
         lane = Lane(
             plan=sitting.plan,

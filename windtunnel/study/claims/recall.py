@@ -57,7 +57,7 @@ def capacity(evidence: Evidence) -> Verdict:
     def at(cell: str, pairs: int) -> Quantity:
         return evidence.score(cell, "accuracy", f"pairs-{pairs}")
 
-    cells = (LONGER if evidence.has(LONGER) else MAMBA, "recall-transformer")
+    cells = (_longest(evidence), "recall-transformer")
     falls = {cell: difference(at(cell, FEW), at(cell, MANY)) for cell in cells}
     told = [f"{cell}, accuracy lost from {FEW} to {MANY} pairs: {lost}" for cell, lost in falls.items()]
     told += [_drops(evidence, cell) for cell in falls]
@@ -65,6 +65,11 @@ def capacity(evidence: Evidence) -> Verdict:
     if at(cells[0], FEW).mean < KEPT:
         return replace(found, outcome=INCONCLUSIVE).because(f"{cells[0]} has not learnt to recall {FEW} pairs")
     return found
+
+
+def _longest(evidence: Evidence) -> str:
+    """The Mamba that was trained longest."""
+    return LONGER if evidence.has(LONGER) else MAMBA
 
 
 def _drops(evidence: Evidence, cell: str) -> str:
@@ -84,7 +89,7 @@ def slowly(evidence: Evidence) -> Verdict:
 
     With seeds that never get there the ratio is only known to be larger, and whether Mamba learns it at all is open.
     """
-    cells = (LONGER if evidence.has(LONGER) else MAMBA, "recall-transformer")
+    cells = (_longest(evidence), "recall-transformer")
     steps = {cell: _learnt(evidence, cell) for cell in cells}
     told = [f"{cell}: {_told(found)}" for cell, found in steps.items()]
     apart = max(_between_validations(evidence, cell) for cell in cells)
