@@ -105,6 +105,38 @@ def test_a_diverged_seed_keeps_the_others(tmp_path, monkeypatch):
     assert main(["--out", str(study.path), "--export", "small-urn-lstm", "--zoo", zoo]) == 0
 
 
+@pytest.mark.parametrize("breaking", [(1,), (0, 1)], ids=["one of three", "two of three"])
+def test_a_rate_at_which_most_final_seeds_diverge_gives_way(tmp_path, monkeypatch, breaking):
+    """The trials like 3^1 best.  One seed that breaks there counts as it is; two of three move the cell to 3^0."""
+    plan = only("small-urn-lstm")
+    cell = plan.cells[0]
+    cell = replace(cell, recipe=cell.recipe.with_options(seeds=(0, 1, 2)))
+    plan = replace(plan, cells=(cell,))
+    study, own = StudyFolder(tmp_path), cell.recipe.optimiser.lr
+    study.begin("micro")
+    tried = {"0": 0.5, "-1": 0.6, "1": 0.1, "2": "inf"}
+    study.write_sweep(cell.name, {"planned": {"recipe": plan.describe(cell)["recipe"]}, "kl_bits": tried})
+    real = TrainingSitting._advance
+
+    def advance(self, networks, *arguments):
+        seed = networks[0].seed
+        if seed in breaking and self.recipe.optimiser.lr > own:
+            raise Diverged(f"seed {seed}: the loss was not finite", seed)
+        return real(self, networks, *arguments)
+
+    monkeypatch.setattr(TrainingSitting, "_advance", advance)
+    found = reproduce(out=tmp_path, plan=plan, device="cpu").cell(cell.name)
+    gives_way = len(breaking) == 2
+    assert found["sweep"]["chosen"] == (0 if gives_way else 1) and found["sweep"]["kl_bits"] == tried
+    assert found["diverged"] == ([] if gives_way else [1])
+    assert found["sweep"].get("broke", {}) == ({"1": [0, 1]} if gives_way else {})
+    assert found["recipe"]["optimiser"]["lr"] == pytest.approx(own * (1 if gives_way else 3))
+    assert set(found["history"]) == ({"0", "1", "2"} if gives_way else {"0", "2"})
+    other = StudyFolder(tmp_path / "elsewhere")
+    other.take(study)  # what broke travels with the sweep
+    assert other.sweep(cell.name).get("broke", {}) == found["sweep"].get("broke", {})
+
+
 def test_an_instrument_that_broke_down_is_tried_again(tmp_path, monkeypatch):
     plan = only("small-hmm-transformer")
     real, broken = surveying.jobs, {"values, seed 0": "failed: OutOfMemoryError: sorry"}

@@ -6,6 +6,7 @@ others go on from where they stand.  What was begun on another machine, whose ne
 
 from __future__ import annotations
 
+import shutil
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -48,8 +49,7 @@ class Making:
         """All of it, or as much as the time allows."""
         cell = self.cell
         self.draft = self._begun()
-        recipe = self.rate.chosen()
-        run = self._trained(recipe)
+        recipe, run = self._networks()
         if self.sitting.scope.train_only:
             return
         self._scored(recipe, run)
@@ -61,11 +61,14 @@ class Making:
         for state in self.folder.run(cell.name).glob("seed-*/resume-*.safetensors"):
             state.unlink()  # the weights stay; the state to go on from is no longer needed
 
+    def _empty(self) -> dict[str, Any]:
+        empty = {"planned": self.planned, "seconds": {}, "diverged": [], "conditions": {}}
+        return empty | {"survey": {}, "surveyed": {}, "failed": {}}
+
     def _begun(self) -> dict[str, Any]:
         """What is kept of this cell, if its networks are here as well: numbers of two trainings never mix."""
         name, kept = self.cell.name, self.folder.draft(self.cell.name)
-        empty = {"planned": self.planned, "seconds": {}, "diverged": [], "conditions": {}}
-        empty |= {"survey": {}, "surveyed": {}, "failed": {}}
+        empty = self._empty()
         if not kept:
             return empty
         self.folder.require_same("cells", f"{name}.part", kept, self.planned)
@@ -85,8 +88,25 @@ class Making:
         self.sitting.keep_time()
 
     # --- the networks
+    def _networks(self) -> tuple[Recipe, Run | None]:
+        """The recipe at its rate and the networks trained by it; a rate that breaks gives way to the next best."""
+        while True:
+            recipe = self.rate.chosen()
+            run = self._trained(recipe)
+            lost = self.draft["diverged"]
+            if not self.rate.breaks(lost):
+                return recipe, run
+            self.sitting.say(f"{self.cell.name}: {len(lost)} of {len(recipe.seeds)} seeds diverged: another rate")
+            place = RunFolder(self.folder.run(self.cell.name))
+            spent = sum(record["train_s"] for record in place.timings())
+            shutil.rmtree(place.path, ignore_errors=True)  # first: what another rate trained must not be found here
+            self.rate.give_up(lost, spent)
+            self.draft = self._empty()
+            self.folder.write_draft(self.cell.name, self.draft)
+
     def _trained(self, recipe: Recipe) -> Run | None:
-        """All seeds that train; those that diverge are noted and the others go on.  None if all diverge."""
+        """All seeds that train; those that diverge are noted and the others go on.  None if all diverge, or so many
+        that the rate must change."""
         name, place = self.cell.name, self.folder.run(self.cell.name)
         while True:
             lost = self.draft["diverged"]
@@ -109,6 +129,8 @@ class Making:
                 self.sitting.say(f"{name}: {error}")
                 self.draft["diverged"] = [*lost, error.seed]
                 self.folder.write_draft(name, self.draft)
+                if self.rate.breaks(self.draft["diverged"]):
+                    return None
                 continue
             self.draft["seconds"] |= run.seconds()  # of all sittings, diverged seeds included: they share the folder
             self.sitting.keep_time()

@@ -120,7 +120,8 @@ class StudyFolder:
         self._part(name).unlink(missing_ok=True)
 
     def sweep(self, name: str) -> dict[str, Any]:
-        """The rates tried so far for a cell: {"planned": what was tried, "kl_bits": {exponent: KL}}; or empty."""
+        """The rates tried so far for a cell: {"planned": what was tried, "kl_bits": {exponent: KL}, "seconds", and
+        "broke": {exponent: final seeds that diverged}}; or empty."""
         path = self.path / "sweeps" / f"{name}.json"
         return read_json(path) if path.exists() else {}
 
@@ -161,7 +162,7 @@ class StudyFolder:
         for path in sorted((other.path / "sweeps").glob("*.json")):
             ours, theirs = self.sweep(path.stem), other.sweep(path.stem)
             self.require_same("sweeps", path.name, ours or theirs, theirs["planned"])
-            if len(theirs["kl_bits"]) > len(ours.get("kl_bits", ())):
+            if _tried(theirs) > _tried(ours):
                 self.write_sweep(path.stem, theirs)
         return taken
 
@@ -209,6 +210,11 @@ class StudyFolder:
         content = read_versioned(self.path / "claims.json", FORMAT)
         require_shape(self.path / "claims.json", content, LEDGER)
         return content["claims"]
+
+
+def _tried(sweep: Mapping[str, Any]) -> tuple[int, int]:
+    """How far a sweep has come: rates tried, and rates at which the final seeds broke."""
+    return len(sweep.get("kl_bits", ())), len(sweep.get("broke", ()))
 
 
 def committed() -> StudyFolder | None:

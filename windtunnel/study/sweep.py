@@ -6,7 +6,7 @@ well, up to k = ±3.  The best has the lowest KL on the validation stream, but n
 lower it by a third, each step down by 2%.  Short trials flatter high rates, because they stand at their peak so
 briefly: of seven cells that took one for less, one did worse than at its own rate, and in three networks broke
 (`docs/log.md`).  Where the recipe's own rate has not begun to learn, one that has owes nothing.  A rate that diverges
-has lost.
+has lost, in a trial or in most of the final seeds (see `rate`).
 """
 
 from __future__ import annotations
