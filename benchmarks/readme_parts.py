@@ -21,7 +21,7 @@ from windtunnel.study.ledger import tally
 from windtunnel.study.paper_plan import ARCHITECTURES, BESIDE_SEEDS, READ_SEEDS
 from windtunnel.study.presets import plan_for
 from windtunnel.study.primitives import PRIMITIVES
-from windtunnel.study.quantity import Quantity
+from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.verdict import UNTESTED
@@ -170,7 +170,8 @@ def primitives(study: StudyFolder) -> str:
     ]
     lines = [
         "Share of what a primitive is worth, 1 − KL/KL(B): B has every primitive but the one tested and stands at 0,"
-        " exact inference at 1. Realised: the interval lies above 0.95; absent: below 0.10. A network that does"
+        " exact inference at 1. Realised: the interval lies above 0.95; absent: below 0.10 (each by itself; what the"
+        " correction over all claims leaves of it stands in the ledger). A network that does"
         " worse than B lacks more than the primitive (it sees too little, or its training failed), so that nothing is"
         " shown about the primitive itself.",
         "",
@@ -190,7 +191,8 @@ def _share(row: Row | None) -> str:
     if row is None:
         return ""
     if row.share["bimodal"]:
-        return f"{row.state}, {row.share['successes']} of {len(row.share['per_seed'])} seeds"
+        median = number(row.share["median"])
+        return f"{row.share['successes']} of {len(row.share['per_seed'])} seeds, median {median:.4g}"
     share = Quantity.of_record(row.share["share"])
     worse = " (worse than B)" if row.network and share.mean < 0 else ""
     return f"{row.state}{worse} {share.brief(digits=4)}"

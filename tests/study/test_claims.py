@@ -157,7 +157,8 @@ def test_only_for_the_stacked_lstm():
     fails("hmm-lstm", STACKED, *PRIORS)(p, "no")
     for cell in STACKED[::-1]:
         p.score(cell, "entropy_mae_bits", values(0.5, "above", "yes"), *PRIORS)
-    assert claim("hmm-lstm-fails").judge(p.evidence()).words == "reproduced only for the stacked LSTM without skips"
+    stack = "for the stacked LSTM without skips"
+    assert claim("hmm-lstm-fails").judge(p.evidence()).words == f"reproduced only {stack}, within our budget"
     p.score("hmm-lstm-stacked-swept", "entropy_mae_bits", values(0.5, "above", "no"), *PRIORS)  # the optimiser's fault
     assert "with the paper's optimiser" in claim("hmm-lstm-fails").judge(p.evidence()).words
 
@@ -226,10 +227,18 @@ def test_what_is_read_but_not_used_is_told_beside_it():
 ENTROPY = {"mamba-entropy": "hmm-mamba", "lstm-entropy": "hmm-lstm"}
 
 
+def without_decoded(name: str, how: str) -> Planted:
+    """As surveys were that did not read entropy from the whole layer."""
+    p = Planted()
+    PLANTS[name](p, how)
+    survey = p.cells[ENTROPY[name]]["survey"]
+    survey[:] = [reading for reading in survey if "decoded" not in reading["name"]]
+    return p
+
+
 def with_decoded(name: str, first: str, r_squared: float, untrained: float = 0.0):
     """The verdict where the first component says `first`, and a linear map of the whole layer reads so much."""
-    p = Planted()
-    PLANTS[name](p, first)
+    p = without_decoded(name, first)
     nulls = {"untrained": [untrained] * 2, "shuffled episodes": [0.0, 0.0]}
     p.reading(ENTROPY[name], "entropy decoded, R²", around(r_squared), nulls=nulls, stream="residual")
     return claim(name).judge(p.evidence())
@@ -247,12 +256,13 @@ def test_entropy_that_only_the_whole_layer_tells():
 
 
 @pytest.mark.parametrize(("name", "how"), [("mamba-entropy", "no"), ("lstm-entropy", "yes")])
-def test_a_survey_without_the_decoded_entropy_says_so(name, how):
-    p = Planted()
-    PLANTS[name](p, how)
+def test_a_survey_without_the_decoded_entropy_leaves_open_what_it_could_change(name, how):
+    p = without_decoded(name, how)
     p.reading(ENTROPY[name], "entropy, position ignored, all", around(0.9), stream="residual")  # another question
     found = claim(name).judge(p.evidence())
-    assert found.outcome == (NOT if how == "no" else REPRODUCED)
+    assert found.outcome == INCONCLUSIVE
+    other = without_decoded(name, "yes" if how == "no" else "no")
+    assert claim(name).judge(other.evidence()).outcome == (REPRODUCED if how == "no" else NOT)
     assert any(f"from the whole layer of {ENTROPY[name]} was not measured" in reason for reason in found.reasons)
 
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from statistics import stdev
 from typing import Any
 
+from windtunnel.study.primitives import Share
 from windtunnel.study.quantity import Quantity, number
 
 Record = Mapping[str, Any]
@@ -72,9 +73,10 @@ class Evidence:
         if metric not in scored["metrics"]:
             raise NotMeasured(f"{cell} has no {metric} under {condition}")
         found = Quantity.of_record(scored["metrics"][metric])
-        if metric == "accuracy" and found.values and "episodes" in scored:
-            noise = accuracy_noise(found.mean, scored["episodes"])
-            return Quantity.of_seeds(found.values, found.scale, noise)
+        if metric == "accuracy" and found.values:
+            noise = accuracy_noise(found.mean, scored["episodes"]) if "episodes" in scored else 0.0
+            found = Quantity.of_seeds(found.values, found.scale, noise)
+            return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
         return found
 
     def baseline(self, world: str, name: str, metric: str, condition: str = "home") -> float:
@@ -89,7 +91,7 @@ class Evidence:
         found = self.cell(cell).get("primitive")
         if found is None:
             raise NotMeasured(f"{cell} tests no primitive")
-        return found
+        return Share.of_record(found).to_dict()
 
     # --- instruments
     def readings(self, cell: str, name: str, **where: Any) -> list[Record]:

@@ -29,13 +29,13 @@ from windtunnel.fidelity.intervals import percentile_interval
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import checked_log_probs, evaluation_mode
 from windtunnel.study.predictors import Counter, Lookup
-from windtunnel.study.quantity import Quantity, plain
+from windtunnel.study.quantity import Quantity, number, plain
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
 
 PRIMITIVES = ("accumulation", "transport", "binding")
 REALISED, ABSENT = 0.95, 0.10
 LEAST_BITS = 0.3
-APART = 0.5  # shares of seeds that differ by more than this are not one outcome with noise
+APART = 0.25  # shares of seeds that differ by more than this are not one outcome with noise
 REPLICATES = 1000
 
 
@@ -152,6 +152,14 @@ class Share:
             told = f"share {self.share}"
         lost = f", {self.diverged} diverged" if self.diverged else ""
         return f"{self.state}: {told}{lost}; KL {self.kl_bits:.4g} against {self.base_bits:.3g} bits of {self.base}"
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Share:
+        """From what `to_dict` gave; state and words follow from the numbers anew."""
+        kl, base = (number(record[part]) for part in ("kl_bits", "base_bits"))
+        seeds, errors = (tuple(number(v) for v in record.get(p, ())) for p in ("per_seed", "per_seed_error"))
+        share = Quantity.of_record(record["share"])
+        return cls(record["primitive"], share, kl, record["base"], base, seeds, record["diverged"], errors)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

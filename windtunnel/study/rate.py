@@ -11,8 +11,10 @@ import math
 import shutil
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.fidelity import baselines, evaluate
 from windtunnel.study import sweep
 from windtunnel.study.pause import OutOfTime, Waits
 from windtunnel.study.plan import Cell
@@ -22,6 +24,8 @@ from windtunnel.training import Recipe
 if TYPE_CHECKING:
     from windtunnel.study.sitting import Sitting
 
+GUESS_EPISODES = 512
+
 
 class Rate:
     """The rate of a cell, its own or one it takes over from another cell's sweep."""
@@ -29,32 +33,38 @@ class Rate:
     def __init__(self, sitting: Sitting, cell: Cell) -> None:
         self.sitting, self.cell, self.plan, self.folder = sitting, cell, sitting.plan, sitting.folder
 
+    @cached_property
+    def guess(self) -> float:
+        """KL in bits of a uniform guess in the tunnel that is trained in."""
+        tunnel = self.cell.recipe.tunnel
+        return evaluate(baselines(tunnel)["uniform"], tunnel, stream="validation", episodes=GUESS_EPISODES).kl_bits.mean
+
     def chosen(self) -> Recipe:
         """The recipe at the rate that the sweep chose; what is missing of the sweep is made first."""
         cell = self.cell
         if cell.sweep is None:
             return cell.recipe
         tried = self._tried()
-        while (k := sweep.following(tried)) is not None:
+        while (k := sweep.following(tried, self.guess)) is not None:
             if not cell.sweeps:
                 raise Waits(f"{cell.name}: waits for {cell.sweep}, whose learning rate it takes")
             kl = self._trial(k)
             if kl is None:
                 raise OutOfTime
             tried[k] = kl
-        return sweep.at_rate(cell.recipe, sweep.choose(tried))
+        return sweep.at_rate(cell.recipe, sweep.choose(tried, self.guess))
 
     def breaks(self, lost: Sequence[int]) -> bool:
         """Have so many final seeds diverged at the chosen rate that another must be taken, and is there one?"""
         if not self.cell.sweeps or 2 * len(lost) <= len(self.cell.recipe.seeds):
             return False
         tried = self._tried()
-        chosen = sweep.choose(tried)
+        chosen = sweep.choose(tried, self.guess)
         return any(math.isfinite(kl) for k, kl in tried.items() if k != chosen)
 
     def give_up(self, lost: Sequence[int], seconds: float) -> None:
         """Keep the chosen rate as broken; `seconds`, those of the trainings that are lost with it, go to the sweep."""
-        chosen, kept = sweep.choose(self._tried()), self.folder.sweep(self.cell.name)
+        chosen, kept = sweep.choose(self._tried(), self.guess), self.folder.sweep(self.cell.name)
         broke = kept.get("broke", {}) | {str(chosen): sorted(lost)}
         spent = round(self.seconds + seconds, 2)
         self.folder.write_sweep(self.cell.name, kept | {"broke": broke, "seconds": spent})
@@ -68,7 +78,7 @@ class Rate:
         kept = self.folder.sweep(str(self.cell.sweep))
         told = {k: kept["kl_bits"][k] for k in sorted(kept["kl_bits"], key=int)}
         broke = {"broke": kept["broke"]} if "broke" in kept else {}
-        return {"of": self.cell.sweep, "kl_bits": told, "chosen": sweep.choose(tried), **broke}
+        return {"of": self.cell.sweep, "kl_bits": told, "chosen": sweep.choose(tried, self.guess), **broke}
 
     @property
     def seconds(self) -> float:

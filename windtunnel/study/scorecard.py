@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windtunnel.study.primitives import PRIMITIVES
+from windtunnel.study.primitives import PRIMITIVES, Share
 
 STATES = ("realised", "partial", "absent", "unclear", "void")
 """What can come of a primitive, see `windtunnel.study.primitives`."""
@@ -32,7 +32,8 @@ def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
     """All rows as they stand in the cells: a network's own share, or those of the predictors that show the scale."""
     for name, cell in cells.items():
         own = {name.removeprefix(f"{cell['world']}-"): cell["primitive"]} if cell.get("primitive") else {}
-        for subject, share in (own | (cell.get("rows") or {})).items():
+        for subject, record in (own | (cell.get("rows") or {})).items():
+            share = Share.of_record(record).to_dict()
             what = share["primitive"], cell["world"], share["state"], share["told"]
             yield Row(subject, *what, subject in own, name, share)
 

@@ -19,16 +19,18 @@ def agree(evidence: Evidence) -> Verdict:
     Entropies can agree while the distributions differ; so each network whose entropy error is small is asked whether
     its KL and total variation are small as well.  Those whose entropy error is not small are no case of the claim.
     """
-    lines = {metric: MATCHED * evidence.baseline("hmm", "uniform", metric) for metric in (ENTROPY, *CHECKS)}
     parts, untold = {}, []
-    for cell in filter(evidence.has, HMM_CELLS):
-        error = evidence.score(cell, ENTROPY)
-        if error.side(lines[ENTROPY]) != "below":
-            untold.append(f"{cell}: entropy error {error}, not below {lines[ENTROPY]:.3g}: no match to check")
-            continue
-        for metric, words in CHECKS.items():
-            found = evidence.score(cell, metric)
-            parts[f"{words} of {cell}"] = held(found, "below", lines[metric], f"{cell}, {metric}, entropy matched")
+    for prior, condition in PRIORS.items():
+        lines = {m: MATCHED * evidence.baseline("hmm", "uniform", m, condition) for m in (ENTROPY, *CHECKS)}
+        for cell in filter(evidence.has, HMM_CELLS):
+            error = evidence.score(cell, ENTROPY, condition)
+            if error.side(lines[ENTROPY]) != "below":
+                told = f"{cell}, {prior}: entropy error {error}, not below {lines[ENTROPY]:.3g}: no match to check"
+                untold.append(told)
+                continue
+            for metric, words in CHECKS.items():
+                found, told = evidence.score(cell, metric, condition), f"{cell}, {metric}, {prior}, entropy matched"
+                parts[f"{words} of {cell} {prior}"] = held(found, "below", lines[metric], told)
     if not parts:
         raise NotMeasured("; ".join(untold) or "needs a network on the HMM")
     return jointly(parts).because(*untold)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import BIJECTION, HMM, LSTM, MAMBA, PAPER, REPLACED, Question, of, of_each
-from windtunnel.study.claims.nulls import beyond_nulls, reading, require_learned
+from windtunnel.study.claims.nulls import beside_nulls, beyond_nulls, reading, require_learned
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.verdict import Verdict, held, otherwise, qualified
+from windtunnel.study.verdict import INCONCLUSIVE, NOT, REPRODUCED, Verdict, held, otherwise, qualified
 
 STACKED = {"for the stacked LSTM without skips, with the paper's optimiser": "hmm-lstm-stacked"}
 ALONE, AFTER = "entropy, position ignored, PC1", "entropy after position, PC1"
@@ -40,7 +41,11 @@ def ordered(evidence: Evidence, cell: str) -> Verdict:
 
 
 def of_lstm(read: Question) -> Callable[[Evidence], Verdict]:
-    """A reading of the LSTM's last layer: the residual LSTM's, else the published stacked one's, if that learned."""
+    """A reading of the LSTM's last layer: the residual LSTM's, else that of the stack that is published.
+
+    The stack has not learned its task, neither the paper's nor ours, so nothing of the kind is asked of it: whether the
+    reading has anything to do with training its nulls must tell.
+    """
 
     def test(evidence: Evidence) -> Verdict:
         others, untold = {}, []
@@ -56,7 +61,8 @@ def of_lstm(read: Question) -> Callable[[Evidence], Verdict]:
 
 def collapsed(evidence: Evidence, cell: str) -> Verdict:
     """One direction carries 90% of the last layer's variance."""
-    return reading(evidence, cell, "PC1 share", "above", 0.90, f"PC1 share of {cell}'s last layer", stream="residual")
+    told = f"PC1 share of {cell}'s last layer"
+    return _asked(cell)(evidence, cell, "PC1 share", "above", 0.90, told, stream="residual")
 
 
 def without_entropy(evidence: Evidence, cell: str) -> Verdict:
@@ -64,12 +70,13 @@ def without_entropy(evidence: Evidence, cell: str) -> Verdict:
 
     No null: that an untrained network lacks it too proves nothing.
     """
-    require_learned(evidence, cell)
+    if cell not in STACKED.values():
+        require_learned(evidence, cell)
     primary = held(evidence.record(cell, ALONE, stream="residual"), "below", 0.05, _first(cell))
     try:
         whole = held(evidence.record(cell, DECODED, stream="residual"), "below", 0.05, _decoded(cell))
     except NotMeasured:
-        return primary.because(_not_decoded(cell))
+        return _open(primary, REPRODUCED, cell)
     return qualified(primary, {f"for its first component, not for {WHOLE_LAYER}": whole})
 
 
@@ -84,7 +91,7 @@ def with_entropy(evidence: Evidence, cell: str) -> Verdict:
     try:
         whole = reading(evidence, cell, DECODED, "above", 0.40, _decoded(cell), stream="residual")
     except NotMeasured:
-        return primary.because(_not_decoded(cell))
+        return _open(primary, NOT, cell)
     return otherwise(primary, {f"for {WHOLE_LAYER}, not for its first component": whole})
 
 
@@ -96,8 +103,15 @@ def _decoded(cell: str) -> str:
     return f"R² of entropy read by a linear map from {cell}'s last layer, held-out sequences"
 
 
-def _not_decoded(cell: str) -> str:
-    return f"{WHOLE_LAYER} of {cell} was not measured: its survey has no reading “{DECODED}”"
+def _open(primary: Verdict, outcome: str, cell: str) -> Verdict:
+    """The first component alone, where the other reading, which could change this outcome, was not taken."""
+    told = f"{WHOLE_LAYER} of {cell} was not measured: its survey has no reading “{DECODED}”"
+    return (replace(primary, outcome=INCONCLUSIVE) if primary.outcome == outcome else primary).because(told)
+
+
+def _asked(cell: str) -> Callable[..., Verdict]:
+    """How a network is read: one that is published as a failure need not have learned."""
+    return beside_nulls if cell in STACKED.values() else reading
 
 
 CLAIMS = [

@@ -56,7 +56,12 @@ def beyond(
 
 
 def reading(evidence: Evidence, cell: str, name: str, side: Side, line: float, told: str, **where: Any) -> Verdict:
-    """An instrument's reading on the claimed side of a line, and of each of its nulls."""
+    """An instrument's reading of a network that has learned, on the claimed side of a line and of each of its nulls."""
     require_learned(evidence, cell)
+    return beside_nulls(evidence, cell, name, side, line, told, **where)
+
+
+def beside_nulls(evidence: Evidence, cell: str, name: str, side: Side, line: float, told: str, **where: Any) -> Verdict:
+    """The same of any network: what it has not learned, its nulls have not either."""
     primary = held(evidence.record(cell, name, **where), side, line, told)
     return qualified(primary, beyond_nulls(evidence, cell, name, side, **where))

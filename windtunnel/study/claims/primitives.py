@@ -102,7 +102,7 @@ def cannot(model: str, primitive: str) -> Callable[[Evidence], Verdict]:
 def _attempt(evidence: Evidence, world: str, model: str, primitive: str, worlds: int) -> Verdict:
     cell = f"{world}-{model}"
     share, told = share_of(evidence, cell)
-    verdict = held(share, "below", REALISED, f"share of {primitive} in {world}").because(told)
+    verdict = held(share, "below", REALISED, f"share of {primitive} in {world}").because(told, *_scale(evidence, world))
     if passed := refuting([verdict], worlds):
         return passed
     single = best_network(evidence.share(cell), worlds)
@@ -112,6 +112,14 @@ def _attempt(evidence: Evidence, world: str, model: str, primitive: str, worlds:
     if verdict.outcome != REPRODUCED:
         return replace(verdict, outcome=INCONCLUSIVE)
     return not_found(verdict, evidence, world, model)
+
+
+def _scale(evidence: Evidence, world: str) -> list[str]:
+    """What predictors that have the primitive, but lack others, realise there: how far a share may fall for those."""
+    references = f"{world}-references"
+    rows = evidence.cell(references).get("rows") or {} if evidence.has(references) else {}
+    told = [f"{name} {number(row['share']['mean']):.3g}" for name, row in rows.items() if not name.startswith("B: ")]
+    return [f"{world}, shares of predictors for scale: {'; '.join(told)}"] if told else []
 
 
 def not_found(lacking: Verdict, evidence: Evidence, world: str, model: str) -> Verdict:
@@ -157,9 +165,10 @@ def control(evidence: Evidence, world: str, model: str) -> tuple[bool, str]:
 
 
 def cells_of(model: str, primitive: str, *, controls: bool) -> tuple[str, ...]:
-    """Cells that a test of this primitive reads; with those of the controls where it is said to be lacking."""
+    """Cells that a test of this primitive reads; with the scale and the controls where it is said to be lacking."""
     cells = [f"{world}-{model}" for world in WORLDS[primitive]]
     for world in WORLDS[primitive] if controls else ():
+        cells.append(f"{world}-references")
         if world in CONTROLS:
             other = CONTROLS[world][0]
             cells += [f"{other}-{model}", f"{other}-references"]
