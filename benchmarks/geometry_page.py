@@ -43,18 +43,20 @@ def answer(verdict: Entry) -> str:
 def section(entry: Entry) -> list[str]:
     """One statement: what was published, how it is judged, the answer; then those of networks it was also asked of."""
     head = [f"## {entry['claim']}", "", f"Published: {entry['published']}. Measured: {entry['measured']}.", ""]
-    rows = [_row(_asked(entry), entry), *(_row(cell, verdict) for cell, verdict in entry["elsewhere"].items())]
-    return head + table(["network", "answer", "because"], rows)
+    asked = _told(_asked(entry), entry)
+    return head + asked + [line for cell, other in entry["elsewhere"].items() for line in _told(cell, other)]
 
 
 def _asked(entry: Entry) -> str:
     return ", ".join(cell for cell in entry["cells"] if not cell.endswith("-references")) or "none"
 
 
-def _row(network: str, verdict: Entry) -> list[str]:
+def _told(network: str, verdict: Entry) -> list[str]:
+    """Answer and reasons, a line each; a reason need not say again whose it is."""
     p = verdict["adjusted_p_value"]
     reasons = [*verdict["reasons"], *([f"p = {p:.2g} after Holm's correction"] if p is not None else [])]
-    return [network, f"**{answer(verdict)}**", "; ".join(reasons)]
+    lines = [f"- {reason.removeprefix(f'{network}, ')}" for reason in reasons]
+    return [f"**{network}: {answer(verdict)}**", "", *lines, ""]
 
 
 def networks(evidence: Evidence) -> list[str]:
@@ -110,8 +112,9 @@ def page(study: StudyFolder) -> str:
         " over all claims, which is then said; *not identifiable* when"
         " the data cannot tell, and *not judged* where a network has not been trained yet, has not learned its task"
         " or has no such tensor."
-        " The first row of each table is the statement itself; the rows after it put the same question to networks"
-        " the paper does not speak of, without correction.",
+        " First in each section stands the statement itself; what comes after it puts the same question to networks"
+        " the paper does not speak of, without correction. Every line is a test of its own: the number with its 95%"
+        " interval, and on which side of which line the statement needs it.",
         "",
         *table(
             ["statement", "published", "asked of", "answer"],

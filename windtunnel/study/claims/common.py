@@ -26,6 +26,9 @@ BIJECTION, REPLACED, HMM, MAMBA, LSTM, RECALL = (
     "recall-transformer",
 )
 """Cells whose representations the paper speaks of, and those beside them."""
+BINDING = ("bijection-replacement-mamba", "bijection-replacement-lstm")
+RECURRENT = ("bijection-mamba", "bijection-lstm", *BINDING)
+"""Those it does not speak of: recurrent networks off the HMM."""
 HMM_CELLS = (HMM, MAMBA, LSTM, "hmm-mlp")
 """The architectures that the paper compares, at equal size and budget on the plain HMM."""
 

@@ -6,7 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from windtunnel.study.claim import Claim
-from windtunnel.study.claims.common import BIJECTION, HMM, LSTM, MAMBA, PAPER, REPLACED, Question, of, of_each
+from windtunnel.study.claims.common import (
+    BIJECTION,
+    BINDING,
+    HMM,
+    LSTM,
+    MAMBA,
+    PAPER,
+    RECURRENT,
+    REPLACED,
+    Question,
+    of,
+    of_each,
+)
 from windtunnel.study.claims.nulls import beside_nulls, beyond_nulls, reading, require_learned
 from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, REPRODUCED, Verdict, held, otherwise, qualified
@@ -134,7 +146,7 @@ CLAIMS = [
         " is regressed out, and its nulls",
         (REPLACED, "bijection-replacement-references"),
         of(ordered, REPLACED),
-        elsewhere=of_each(ordered, BIJECTION, HMM, MAMBA, LSTM),
+        elsewhere=of_each(ordered, BIJECTION, HMM, MAMBA, LSTM, *BINDING),
     ),
     Claim(
         "mamba-entropy",
@@ -145,7 +157,7 @@ CLAIMS = [
         f"correlation): {UNDEFINED}; the line is 0.40, and its nulls; else, if measured, {WHOLE_LAYER}",
         (MAMBA, "hmm-references"),
         of(with_entropy, MAMBA),
-        elsewhere=of_each(with_entropy, HMM, LSTM),
+        elsewhere=of_each(with_entropy, HMM, LSTM, *BINDING),
     ),
     Claim(
         "mamba-spread",
@@ -155,7 +167,7 @@ CLAIMS = [
         "PC1 share of the last layer; the line is below 0.25, and below its nulls",
         (MAMBA, "hmm-references"),
         of(spread, MAMBA),
-        elsewhere=of_each(spread, HMM, LSTM),
+        elsewhere=of_each(spread, HMM, LSTM, *RECURRENT),
     ),
     Claim(
         "lstm-collapse",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windtunnel.study.claim import Claim
-from windtunnel.study.claims.common import BIJECTION, HMM, LSTM, MAMBA, PAPER, REPLACED, of, of_each
+from windtunnel.study.claims.common import BIJECTION, HMM, LSTM, MAMBA, PAPER, RECURRENT, REPLACED, of, of_each
 from windtunnel.study.claims.nulls import beyond, reading, require_learned
 from windtunnel.study.evidence import Evidence, NotMeasured, Record, less_null, over_seeds
 from windtunnel.study.quantity import Quantity, number
@@ -17,7 +17,7 @@ OTHER_WAYS = {
 TIMES = 10.0
 DOMINATES = 0.5
 NEEDED_BITS = 0.05
-RECURRENT = ("lstm", "mamba")
+ONE_CELL = ("lstm", "mamba")
 
 
 def least_needed(evidence: Evidence, cell: str, method: str) -> list[Record]:
@@ -70,7 +70,7 @@ def roles(evidence: Evidence, cell: str) -> Verdict:
     among the nulls.  Carry half-way up: whatever a network does, it cannot do without the first stream.
     """
     require_learned(evidence, cell)
-    if evidence.cell(cell)["model"] in RECURRENT:
+    if evidence.cell(cell)["model"] in ONE_CELL:
         raise NotMeasured(_recurrent(evidence, cell))
     parts = {}
     for role in ("routing", "update"):
@@ -146,7 +146,7 @@ CLAIMS = [
         "resample-ablation, and the nulls of the loss",
         (BIJECTION, "bijection-references"),
         of(every_layer, BIJECTION),
-        elsewhere=of_each(every_layer, REPLACED, HMM, MAMBA, LSTM),
+        elsewhere=of_each(every_layer, REPLACED, HMM, MAMBA, LSTM, *RECURRENT),
     ),
     Claim(
         "one-frame-head",
