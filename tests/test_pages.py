@@ -154,7 +154,7 @@ def test_a_verdict_that_the_correction_takes_back_says_so_in_the_readme(tmp_path
         PLANTS[name](p, "straddle")
     study = p.write(tmp_path)
     (row,) = [line for line in readme_parts.verdicts(study).splitlines() if "0.003 (v1)" in line]
-    assert "[0.00206, 0.00281] over 5 seeds; the line is below 0.003" in row
+    assert "[0.00206, 0.00281] over 5 seeds; must be below 0.003" in row
     assert row.endswith("| inconclusive (p = 0.017, not enough among 5 tests) |")
 
 

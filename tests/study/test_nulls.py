@@ -188,7 +188,7 @@ def test_one_gap_that_is_none_refutes_though_another_straddles():
     assert found.outcome == NOT and found.of == f"gap over seed spread {gap}" and found.line == 4.0
     assert found.value is not None and found.value.mean == pytest.approx(0.0, abs=1e-9)
     told = {reason.split(":")[0].removeprefix("gap over seed spread "): reason for reason in found.reasons}
-    assert told[gap].endswith("over seeds; the line is above 4") and "0 [-" in told[gap]
+    assert told[gap].endswith("over seeds; must be above 4") and "0 [-" in told[gap]
     seeds = np.log10([0.9, 0.95, 1.0, 1.05, 1.1])
     _, p_value = gap_over_spread(seeds, seeds, 4.0)
     assert found.p_value == pytest.approx(3 * p_value)  # picked out of three gaps

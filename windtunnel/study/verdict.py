@@ -88,7 +88,7 @@ def held(quantity: Quantity, side: Side, line: float, what: str) -> Verdict:
     found = quantity.side(line)
     outcome = INCONCLUSIVE if found == "straddles" else REPRODUCED if found == side else NOT
     p = None if quantity.over == "exact" else quantity.p_against(line)
-    return Verdict(outcome, (f"{what}: {quantity}; the line is {side} {line:.3g}",), quantity, line, p, of=what)
+    return Verdict(outcome, (f"{what}: {quantity}; must be {side} {line:.3g}",), quantity, line, p, of=what)
 
 
 def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:
