@@ -24,7 +24,9 @@ def figure(study: StudyFolder) -> str:
     panels = sorted(
         {(row.primitive, row.world) for row in rows}, key=lambda place: (PRIMITIVES.index(place[0]), place[1])
     )
-    names = [name for name in ARCHITECTURES if any(row.subject == name for row in rows)]
+    subjects = dict.fromkeys(row.subject for row in rows)
+    names = [name for name in ARCHITECTURES if name in subjects]
+    names += [name for name in subjects if name not in ARCHITECTURES]  # more training, another shape: after the others
     height = TOP + ROW * len(names) + 40
     width = LEFT + (WIDTH + GAP) * len(panels)
     parts = [
