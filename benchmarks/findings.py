@@ -68,7 +68,7 @@ def _all_filter(evidence: Evidence) -> str:
         f" context; a uniform guess has {guess:.2g}. The published failures are those of an MLP that sees one position,"
         f" and of an LSTM stacked without skips: with its own learning rate that one ends at {stack:.3f} bits, which is"
         f" what the header alone tells ({header:.3f}). These chains forget quickly: an exact filter of the last four"
-        f" observations has {window:.2g}, or {started:.2g} if it starts from the chain's long-run distribution."
+        f" observations has {window:.2g}, or {started:.2g} if it starts from what the header alone tells."
     )
 
 

@@ -25,6 +25,7 @@ from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.verdict import UNTESTED
+from windtunnel.training.standard import NAMED
 
 FIGURE = "docs/primitives.svg"
 MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -73,6 +74,8 @@ def reach(folder: Path, study: StudyFolder | None) -> str:
         home, recipe = result["scores"]["home"], result["recipe"]
         devices.add(result["environment"]["device"])
         budget, took = f"{len(recipe['seeds'])} × {recipe['steps']:,}", f"{result['seconds']['train']:.0f}"
+        if NAMED[name].steps != recipe["steps"]:
+            words += f" (the recipe has {NAMED[name].steps:,} steps now)"
         rows.append([words, budget, interval(home["kl_bits"]), interval(home["entropy_mae_bits"]), published, took])
     rows += _filters(study.evidence()) if study is not None else []
     columns = ["2.67M parameters each, unless said", "seeds × steps", "KL from the exact belief, bits"]
@@ -84,10 +87,12 @@ def reach(folder: Path, study: StudyFolder | None) -> str:
 def _filters(evidence: Evidence) -> list[list[str]]:
     """Rows of those that were measured."""
     rows, metrics = [], ("kl_bits", "entropy_mae_bits")
-    for seen in (2, 4, 8):
+    names = {f"window-{seen}": f"the exact filter of the last {seen} observations" for seen in (2, 4, 8)}
+    names["window-4-marginal"] = "the same of 4, started from what the header alone tells"
+    for name, words in names.items():
         with suppress(NotMeasured):
-            kl, error = (f"{evidence.baseline('hmm', f'window-{seen}', metric):.2g}" for metric in metrics)
-            rows.append([f"*HMM, the exact filter of the last {seen} observations*", "", kl, error, "", ""])
+            kl, error = (f"{evidence.baseline('hmm', name, metric):.2g}" for metric in metrics)
+            rows.append([f"*HMM, {words}*", "", kl, error, "", ""])
     return rows
 
 
