@@ -74,8 +74,8 @@ def reach(folder: Path, study: StudyFolder | None) -> str:
         home, recipe = result["scores"]["home"], result["recipe"]
         devices.add(result["environment"]["device"])
         budget, took = f"{len(recipe['seeds'])} × {recipe['steps']:,}", f"{result['seconds']['train']:.0f}"
-        if NAMED[name].steps != recipe["steps"]:
-            words += f" (the recipe has {NAMED[name].steps:,} steps now)"
+        if (steps := NAMED[name]().steps) != recipe["steps"]:
+            words += f" (the recipe has {steps:,} steps now)"
         rows.append([words, budget, interval(home["kl_bits"]), interval(home["entropy_mae_bits"]), published, took])
     rows += _filters(study.evidence()) if study is not None else []
     columns = ["2.67M parameters each, unless said", "seeds × steps", "KL from the exact belief, bits"]
