@@ -71,21 +71,6 @@ def test_a_swap_with_itself_is_the_identity_bit_for_bit(variant):
             assert torch.equal(pair.recipient.run(changes), pair.recipient.clean)
 
 
-@every_variant
-@pytest.mark.parametrize("method", METHODS)
-def test_a_run_that_starts_at_the_changed_block_is_the_whole_run(variant, method):
-    one = bench(variant, chunk=4, depth=3)
-    assert one._resumable
-    for target in targets(one.anatomy):
-        changes = ablation(one, target.places, method)
-        one._resumable = True
-        resumed = one.run(changes)
-        one._resumable = False
-        assert torch.equal(resumed, one.run(changes)), target.where
-    assert [type(block).__name__ for block in one.model.blocks] != ["_Replay"] * 3
-    assert not any("_Replay" in type(module).__name__ for module in one.model.modules())
-
-
 @pytest.mark.parametrize("variant", ["transformer", "lstm-residual", "linear-attention", "mamba"])
 def test_a_layer_set_to_zero_is_a_network_without_it(variant):
     one = Bench(small(variant, TUNNEL, depth=3).double(), TUNNEL, EPISODES)

@@ -62,6 +62,7 @@ def ablate(
     found = targets(main.anatomy)
     if not found:
         return [Missing("ablate", "the network has no tensor named like a layer's output, e.g. blocks.0.ff.out")]
+    benches.record(place.tensor for target in found for place in target.places)
     clean = main.clean_kl.mean(0).cpu().numpy()
     results: list[Measurement | Missing] = []
     for method in methods:

@@ -12,13 +12,15 @@ Read off one tapped forward pass, so a network of one's own that uses these name
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError
-from windtunnel.models.taps import Record, require_matched
+from windtunnel.models.taps import Record, Tap, require_matched
 from windtunnel.models.trace import has_taps
 from windtunnel.tunnels.episodes import Inputs
 
@@ -37,10 +39,12 @@ class Anatomy:
     """Names of the tensors of one network, with their shapes for one episode.
 
     recurrent  those that are handed over step by step
+    returned   path of a module -> the tensor that it returns, e.g. "blocks.0.ff" -> "blocks.0.ff.out"
     """
 
     shapes: dict[str, tuple[int, ...]]
     recurrent: frozenset[str] = frozenset()
+    returned: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: nn.Module, inputs: Inputs) -> Anatomy:
@@ -48,9 +52,10 @@ class Anatomy:
         if not has_taps(model):
             raise InputError(f"model {getattr(model, 'name', type(model).__name__)} has no taps: nothing to change")
         record, first = Record(), inputs[:1].to(home(model, inputs.tokens))
-        with torch.no_grad():
-            model(first.tokens, first.features, first.readout, record)
-        return cls({name: tuple(value.shape) for name, value in record.tensors().items()}, record.recurrent)
+        with torch.no_grad(), watched(model, record) as (tap, returned):
+            model(first.tokens, first.features, first.readout, tap)
+        shapes = {name: tuple(value.shape) for name, value in record.tensors().items()}
+        return cls(shapes, record.recurrent, {path: name for path, name in returned.items() if name in shapes})
 
     def require(self, name: str) -> None:
         """Raise one line unless there is such a tensor."""
@@ -95,3 +100,35 @@ class Anatomy:
 def home(model: nn.Module, otherwise: Tensor) -> torch.device:
     """Where the network's weights are."""
     return next((parameter.device for parameter in model.parameters()), otherwise.device)
+
+
+@contextmanager
+def watched(model: nn.Module, tap: Tap) -> Iterator[tuple[Tap, dict[str, str | None]]]:
+    """A tap for one pass, and what each module was seen to return: the last tensor that was handed over in it, as it
+    came back.  None for a module that returns something else, or ran more than once."""
+    handed: list[tuple[str, Tensor]] = [("", torch.empty(0))]  # the last only
+    count, entered, returned = 0, dict[str, int](), dict[str, str | None]()
+
+    def passed_on(name: str, value: Tensor) -> Tensor:
+        nonlocal count
+        handed[0], count = (name, value := tap(name, value)), count + 1
+        return value
+
+    def enter(path: str) -> None:
+        entered[path] = count
+
+    def leave(path: str, output: object) -> None:
+        name, value = handed[0]
+        once = path not in returned
+        returned[path] = name if once and output is value and count > entered[path] else None
+
+    hooks = []
+    for path, module in model.named_modules():
+        if path:
+            hooks.append(module.register_forward_pre_hook(lambda *_, path=path: enter(path)))
+            hooks.append(module.register_forward_hook(lambda _, __, output, path=path: leave(path, output)))
+    try:
+        yield passed_on, returned
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -31,10 +31,14 @@ from windtunnel.tunnels.episodes import Episodes
 ROTATED = "rotated heads"
 
 
+def head_places(bench: Bench) -> list[Place]:
+    """Every head's output, in the order of `anatomy.heads`."""
+    return [Place(f"blocks.{layer}.attention.head_out", head=head) for layer, head in bench.anatomy.heads]
+
+
 def head_losses(bench: Bench, method: str) -> np.ndarray:
-    """(n, heads) bits lost per sequence to the ablation of each head, in the order of `anatomy.heads`."""
-    places = [Place(f"blocks.{layer}.attention.head_out", head=head) for layer, head in bench.anatomy.heads]
-    return np.stack([per_sequence(bits_lost(bench, [place], method)) for place in places], 1)
+    """(n, heads) bits lost per sequence to the ablation of each head."""
+    return np.stack([per_sequence(bits_lost(bench, [place], method)) for place in head_places(bench)], 1)
 
 
 def rotated_losses(bench: Bench, method: str, rotations: int) -> np.ndarray:
@@ -83,6 +87,7 @@ def heads(
     names = benches.main.anatomy.heads
     if not names:
         return [Missing("heads", "the network has no heads (no tensor blocks.i.attention.head_out)")]
+    benches.record(place.tensor for place in head_places(benches.main))
     results: list[Measurement | Missing] = []
     for method in methods:
         losses = head_losses(benches.main, method)

@@ -1,19 +1,26 @@
 """Not computing what cannot have changed.
 
-A change in block i leaves everything before block i as it was.  Where the blocks are a plain list and each returns its
-tapped stream `blocks.j.residual` (all built-in networks), the run may start at block i from the recorded stream, bit
-for bit the same.  Half of the work of a survey over layers is saved.
+A change leaves everything before it as it was.  A module that returns one of the tapped tensors (a block its stream, a
+block's attention or feed-forward part its output) need not run where nothing before that tensor is changed and the
+tensor is on record: it hands the recorded one to the tap, bit for bit the same, and goes on with what comes back.  So
+a run with a change in block i starts at block i, past those of its parts that are on record.  More than half of the
+work of a survey over layers is saved.
+
+Which module returns which tensor is seen in a pass (`Anatomy.returned`), not taken from names.  The blocks must be a
+plain list in which each reads only the stream of the one before (all built-in networks).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
 from windtunnel.models.base import SequenceModel
+from windtunnel.models.taps import Tap, known
 
 LIMIT = 1 << 28  # entries of recorded streams (1 GiB in float32): beyond it runs start from the beginning
 
@@ -39,29 +46,63 @@ def can_resume(model: nn.Module, shapes: dict[str, tuple[int, ...]], episodes: i
     return episodes * entries <= LIMIT
 
 
-class _Replay(nn.Module):
-    """A block that returns what it returned before."""
+@dataclass(frozen=True)
+class Start:
+    """Where a run with some changes may start.
 
-    def __init__(self, stream: Tensor | None) -> None:
+    skipped  path of a module that need not run -> the tensor that it returns
+    needed   tensors of the unchanged run to start from
+    """
+
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    needed: frozenset[str] = frozenset()
+
+
+def start(
+    returned: Mapping[str, str], order: Sequence[str], changed: Collection[str], recorded: Collection[str]
+) -> Start:
+    """The latest start for changes of these tensors.
+
+    returned  path of a module -> tensor that it returns
+    order     all tensors in the order of the forward pass
+    recorded  those of them that may be had from the unchanged run
+    """
+    place = {name: index for index, name in enumerate(order)}
+    if not changed or any(name not in place for name in changed):
+        return Start()
+    first = min(changed, key=place.__getitem__)
+    ready = {path: name for path, name in returned.items() if name in recorded and place[name] <= place[first]}
+    outermost = {path: name for path, name in ready.items() if not any(path.startswith(f"{one}.") for one in ready)}
+    unread = [name for path, name in outermost.items() if path.rpartition(".")[0] == "blocks"][:-1]
+    needed = {*outermost.values(), first}.intersection(recorded).difference(unread)
+    return Start(outermost, frozenset(needed))
+
+
+class _Replay(nn.Module):
+    """A module that returns what the tap knows it would; where the tap does not know, nobody reads what it returns."""
+
+    def __init__(self, name: str, tap: Tap) -> None:
         super().__init__()
-        self.stream = stream
+        self.name, self.tap = name, tap
 
     def forward(self, x: Tensor, *_: object) -> Tensor:
-        return x if self.stream is None else self.stream
+        value = known(self.tap, self.name)
+        return x if value is None else self.tap(self.name, value)
 
 
 @contextmanager
-def resumed(model: nn.Module, layer: int, stream: Tensor | None) -> Iterator[None]:
-    """Inside, the blocks before `layer` are not computed: the last of them gives `stream` (n, T, D)."""
-    blocks = getattr(model, "blocks", None)
-    if layer == 0 or not isinstance(blocks, nn.ModuleList):
-        yield
-        return
-    kept = list(blocks)
+def skipping(model: nn.Module, skipped: Mapping[str, str], tap: Tap) -> Iterator[None]:
+    """Inside, these modules (path -> tensor) do not run; the tap knows the tensors `needed`."""
+    kept = {path: model.get_submodule(path) for path in skipped}
     try:
-        for index in range(layer):
-            blocks[index] = _Replay(stream if index == layer - 1 else None)
+        for path, name in skipped.items():
+            _put(model, path, _Replay(name, tap))
         yield
     finally:
-        for index, block in enumerate(kept):
-            blocks[index] = block
+        for path, module in kept.items():
+            _put(model, path, module)
+
+
+def _put(model: nn.Module, path: str, module: nn.Module) -> None:
+    parent, _, child = path.rpartition(".")
+    setattr(model.get_submodule(parent), child, module)

@@ -83,6 +83,7 @@ def roles(
     episodes = up_to(episodes[:EPISODES], step)
     position = int(episodes.inputs.readout[0])
     benches = Benches.of(model, tunnel, episodes, untrained, null_episodes=len(episodes))
+    benches.record(name for role in ROLES for _, name in role_tensors(benches.main.anatomy, role))
     results: list[Measurement | Missing] = []
     for role in ROLES:
         tensors = role_tensors(benches.main.anatomy, role)

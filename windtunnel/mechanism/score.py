@@ -9,7 +9,8 @@ and a change that changes nothing must cost exactly 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,7 @@ from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs
 from windtunnel.mechanism.anatomy import Anatomy, home
 from windtunnel.mechanism.place import Change
-from windtunnel.mechanism.resume import can_resume, first_changed, resumed
+from windtunnel.mechanism.resume import Start, can_resume, first_changed, skipping, start
 from windtunnel.models.taps import Edit, Tap
 from windtunnel.models.trace import trace
 from windtunnel.tunnels.base import Tunnel
@@ -31,7 +32,9 @@ from windtunnel.tunnels.episodes import Episodes, Inputs
 
 CHUNK = 256
 NULL_EPISODES = 16  # a null is drawn many times: each draw runs on this many episodes
-WIDE = 1 << 17  # positions of a batch in which several draws lie side by side
+# Positions of a batch in which several draws lie side by side.  A GPU wants many.  A CPU wants few: large tensors leave
+# its cache, and beyond 32 MiB glibc asks the operating system for every one of them anew, page by page.
+WIDE = {"cpu": 1 << 13, "cuda": 1 << 17}
 
 
 @dataclass
@@ -91,7 +94,9 @@ class Bench:
         A batch of another size rounds differently, so this is for nulls, which need not be exact to the last bit.
         """
         count, length = len(self.episodes), self.episodes.inputs.tokens.shape[1]
-        together, parts = max(1, WIDE // (count * length)), []
+        wide = WIDE.get(home(self.model, self.belief).type, WIDE["cpu"])
+        groups = math.ceil(len(several) / max(1, wide // (count * length)))
+        together, parts = math.ceil(len(several) / groups), []
         for first in range(0, len(several), together):
             group = several[first : first + together]
             names = {name for changes in group for name in changes}
@@ -103,19 +108,25 @@ class Bench:
         """One pass over some episodes, or over several copies of them one after another."""
         for name in edits:
             self.anatomy.require(name)
-        layer = first_changed(edits, self.anatomy.depth) if self._resumable else 0
-        stream = self.recorded(f"blocks.{layer - 1}.residual")[rows] if layer else None
-        if stream is not None and copies > 1:
-            stream = stream.repeat(copies, 1, 1)
+        begin = self._start(edits)
+        values = {name: self.recorded(name)[rows] for name in begin.needed}
         part = self.episodes.inputs[rows]
         if copies > 1:
             features = None if part.features is None else part.features.repeat(copies, 1, 1)
             part = Inputs(part.tokens.repeat(copies, 1), features, part.readout)
-        edit = Edit(edits)
-        with evaluating(self.model), resumed(self.model, layer, stream):
+            values = {name: value.repeat(copies, *[1] * (value.ndim - 1)) for name, value in values.items()}
+        edit = Edit(edits, values)
+        with evaluating(self.model), skipping(self.model, begin.skipped, edit):
             found = checked_log_probs(Tapped(self.model, edit), part.to(home(self.model, part.tokens)), self.tunnel)
         edit.check()
         return found.to(self.belief.device)
+
+    def _start(self, changed: Collection[str]) -> Start:
+        """Where a run with these changes starts: at a stream, or at what else is on record already."""
+        if not self._resumable:
+            return Start()
+        recorded = {*self._recorded, *self.anatomy.streams} - self.anatomy.recurrent
+        return start(self.anatomy.returned, list(self.anatomy.shapes), changed, recorded)
 
     def lost(self, changes: Mapping[str, Change]) -> Float64[Tensor, "n K"]:
         """Bits of KL lost at every readout."""
@@ -135,6 +146,8 @@ class Bench:
         in a run that changes it.
         """
         missing = [name for name in dict.fromkeys(names) if name not in self._recorded]
+        if not missing:
+            return
         for name in missing:
             self.anatomy.require(name)
         whole = [name for name in missing if name not in self.anatomy.recurrent]
@@ -178,6 +191,12 @@ class Benches:
         some = episodes[: max(2, null_episodes)]
         return cls(main, main.first(len(some)), [Bench(network, tunnel, some, **options) for network in untrained])
 
+    def record(self, names: Iterable[str]) -> None:
+        """Keep several tensors in all of them, each from one pass: what is changed later starts from there."""
+        names = list(names)
+        for bench in (self.main, self.small, *self.untrained):
+            bench.record(name for name in names if name in bench.anatomy.shapes)
+
 
 def _as_it_is(value: Tensor, step: int | None, rows: slice) -> Tensor:
     return value
@@ -198,16 +217,15 @@ def _side_by_side(changes: Sequence[Change], count: int) -> Callable[[Tensor, in
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
     """No gradients, no dropout; afterwards every part is in the mode it was in."""
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
-    before = [module.training for module in modules]
+    training = [module for module in model.modules() if module.training] if isinstance(model, nn.Module) else []
     try:
-        for module in modules:
+        for module in training:
             module.training = False
         with torch.no_grad():
             yield
     finally:
-        for module, mode in zip(modules, before):
-            module.training = mode
+        for module in training:
+            module.training = True
 
 
 def predictions(

@@ -12,6 +12,9 @@ its function.
 A written-out loop over time is many times slower than a fused one.  A tap may have a method `wants(name) -> bool`:
 where it wants none of the tensors of a recurrence, that recurrence stays fused and does not hand them over.  `Record`
 and `Edit` want what their patterns match; a tap without the method wants everything.
+
+A tap may know a tensor before it is computed (`Edit(…, known)`).  A model may ask for it by `known` and hand it over
+without computing what leads to it.
 """
 
 from __future__ import annotations
@@ -39,6 +42,11 @@ def wanted(tap: Tap | None, *names: str) -> bool:
         return False
     wants = getattr(tap, "wants", None)
     return wants is None or any(map(wants, names))
+
+
+def known(tap: Tap, name: str) -> Tensor | None:
+    """The tensor as it would be handed over, where the tap knows it already."""
+    return getattr(tap, "known", {}).get(name)
 
 
 def each_step(tap: Tap | None, name: str) -> StepEdit | None:
@@ -103,10 +111,16 @@ class Edit:
 
     `step` is the time step of a recurrent tensor, whose value then lacks the time axis; None otherwise.  An edit that
     met no tensor is an ablation that ablated nothing: `check` raises for it.
+
+    known  tensors (name -> value, unchanged) that need not be computed
     """
 
-    def __init__(self, edits: Mapping[str, Callable[[Tensor, int | None], Tensor]]) -> None:
-        self.edits = dict(edits)
+    def __init__(
+        self,
+        edits: Mapping[str, Callable[[Tensor, int | None], Tensor]],
+        known: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.edits, self.known = dict(edits), dict(known or {})
         self.seen: dict[str, None] = {}
 
     def wants(self, name: str) -> bool:

@@ -35,7 +35,7 @@ from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.fused import add_and_norm, up_and_gelu
 from windtunnel.models.layers import FeedForward, init_normal, projection
 from windtunnel.models.shape import Config, Dial, default_heads, require_heads
-from windtunnel.models.taps import Tap
+from windtunnel.models.taps import Tap, known
 
 POSITIONS = ("learned", "rope", "alibi", "none")
 
@@ -70,7 +70,11 @@ class Attention(nn.Module):
 
     def forward(self, x: Float[Tensor, "n T D"], order: Order, tap: Tap, name: str) -> Float[Tensor, "n T D"]:
         """Written out, every tensor handed to the tap."""
-        heads = explicit_attention(*separate(self.projected(x, order)), order.bias, tap, name)
+        heads = known(tap, f"{name}.head_out")
+        if heads is None:
+            heads = explicit_attention(*separate(self.projected(x, order)), order.bias, tap, name)
+        else:
+            heads = tap(f"{name}.head_out", heads)
         return tap(f"{name}.out", self.out(merged(heads)))
 
     def mix(self, x: Float[Tensor, "n T D"], order: Order) -> Float[Tensor, "n T D"]:
