@@ -7,7 +7,7 @@ short, the primitives table and its figure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
-from windtunnel.study.verdict import UNTESTED
+from windtunnel.study.verdict import DECIDED, UNTESTED
 from windtunnel.training.standard import NAMED
 
+CLOSE = 0.025  # a corrected p-value that one test more or less would move past 0.05
 FIGURE = "docs/primitives.svg"
 MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_YET = (
@@ -109,7 +110,8 @@ def verdicts(study: StudyFolder) -> str:
         " Scores and training dynamics are over all seeds of a cell, the instruments that decide a claim over"
         f" {READ_SEEDS} of them, those beside it over at most {BESIDE_SEEDS}. *Inconclusive*"
         " with a p-value: the interval lies clear of the line, but Holm's correction over all tests asks for more;"
-        " without one, an interval straddles, or a control did not pass, and the ledger says which."
+        " without one, an interval straddles, a control did not pass or a reading is missing; the ledger says which."
+        f"{_close(ledger)}"
         f" {_cost(head['seconds'], devices)}",
         "",
         "<details><summary>The verdicts</summary>",
@@ -150,6 +152,12 @@ def _never(study: StudyFolder) -> str:
         if entry["outcome"] == UNTESTED and not any(map(cell_not_run, entry["reasons"]))
     ]
     return f", but for {', '.join(ids)}, whose number has no definition" if ids else ""
+
+
+def _close(ledger: Sequence[Mapping[str, Any]]) -> str:
+    """Which of the decided ones the correction spared by little; nothing where there are none."""
+    named = [e["id"] for e in ledger if e["outcome"] in DECIDED and CLOSE < (e["adjusted_p_value"] or 0.0)]
+    return f" Decided by little, at a corrected p-value above {CLOSE:g}: {', '.join(named)}." if named else ""
 
 
 def _decisive(entry: Mapping[str, Any]) -> str:
