@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,11 +45,16 @@ def section(entry: Entry) -> list[str]:
     """One statement: what was published, how it is judged, the answer; then those of networks it was also asked of."""
     head = [f"## {entry['claim']}", "", f"Published: {entry['published']}. Measured: {entry['measured']}.", ""]
     asked = _told(_asked(entry), entry)
-    return head + asked + [line for cell, other in entry["elsewhere"].items() for line in _told(cell, other)]
+    others = {cell: other for cell, other in entry["elsewhere"].items() if other["reasons"][:1] != entry["reasons"][:1]}
+    return head + asked + [line for cell, other in others.items() for line in _told(cell, other)]
 
 
 def _asked(entry: Entry) -> str:
-    return ", ".join(cell for cell in entry["cells"] if not cell.endswith("-references")) or "none"
+    """The networks that the reasons speak of, of those that the claim may read; all of them where none is named."""
+    cells = [cell for cell in entry["cells"] if not cell.endswith("-references")]
+    told = " ".join(entry["reasons"])
+    named = [cell for cell in cells if re.search(rf"(?<![\w-]){re.escape(cell)}(?![\w-])", told)]
+    return ", ".join(named or cells) or "none"
 
 
 def _told(network: str, verdict: Entry) -> list[str]:
