@@ -208,5 +208,5 @@ def _share(row: Row | None) -> str:
         median = number(row.share["median"])
         return f"{row.share['successes']} of {len(row.share['per_seed'])} seeds, median {median:.4g}"
     share = Quantity.of_record(row.share["share"])
-    worse = " (worse than B)" if row.network and share.mean < 0 else ""
+    worse = " (worse than B)" if row.failed else ""
     return f"{row.state}{worse} {share.brief(digits=4)}"

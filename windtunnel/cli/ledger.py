@@ -51,7 +51,7 @@ def _share_row(row: Row) -> list[str]:
     value, interval = share["mean"], f"{_number(share['low'])} to {_number(share['high'])}"
     if record["bimodal"]:  # a mean of successes and failures describes no network
         value, interval = record["median"], "median; seeds differ"
-    worse = " (worse than B)" if row.network and number(share["mean"]) < 0 else ""
+    worse = " (worse than B)" if row.failed else ""
     return [row.subject, row.state + worse, _number(value), interval, seeds, _number(record["kl_bits"])]
 
 

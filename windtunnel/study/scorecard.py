@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.study.primitives import PRIMITIVES, Share
+from windtunnel.study.quantity import number
 
 STATES = ("realised", "partial", "absent", "unclear", "void")
 """What can come of a primitive, see `windtunnel.study.primitives`."""
@@ -26,6 +27,11 @@ class Row:
     """Whose record it stands in."""
     share: Mapping[str, Any]
     """The whole record, see `windtunnel.study.primitives.Share.to_dict`."""
+
+    @property
+    def failed(self) -> bool:
+        """Does a network do worse than B?  Then it lacks more than the primitive, and shows nothing about it."""
+        return self.network and number(self.share["share"]["mean"]) < 0
 
 
 def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
