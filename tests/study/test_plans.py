@@ -23,7 +23,7 @@ from windtunnel.study.estimate import (
     training_seconds,
 )
 from windtunnel.study.overlap import fingerprints, overlap
-from windtunnel.study.paper_plan import ARCHITECTURES, HEADLINE, SURVEYED, paper, require_fair, served
+from windtunnel.study.paper_plan import AGAIN, ARCHITECTURES, FRESH, HEADLINE, SURVEYED, paper, require_fair, served
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
 from windtunnel.study.primitives import reference_rows, trial
@@ -96,7 +96,8 @@ def test_seeds_and_names():
     assert len(set(names)) == len(names) and set(HEADLINE) <= set(names)
     for cell in PAPER.cells:
         expected = 1 if cell.world == "hmm-sticky" else 5 if cell.name in HEADLINE else 3
-        assert len(cell.recipe.seeds) == expected
+        assert len(cell.recipe.seeds) == AGAIN.get(cell.name, expected)
+        assert (min(cell.recipe.seeds) >= FRESH) == (cell.name in AGAIN)  # of what is made again nobody has seen a seed
         assert PAPER.world(cell.world).tunnel is not None
         if cell.sweep:  # the rate is known before it is taken over
             assert names.index(cell.sweep) <= names.index(cell.name)
