@@ -14,6 +14,7 @@ from windtunnel.study import rate, reproduce, surveying
 from windtunnel.study.__main__ import main
 from windtunnel.study.pause import OutOfTime
 from windtunnel.study.plan import Condition, Plan
+from windtunnel.study.rate import Rate, planned
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.sitting import Sitting
 from windtunnel.training import Diverged, load
@@ -105,6 +106,23 @@ def test_a_diverged_seed_keeps_the_others(tmp_path, monkeypatch):
     assert main(["--out", str(study.path), "--export", "small-urn-lstm", "--zoo", zoo]) == 0
 
 
+def test_trials_outlive_the_final_seeds_but_not_the_recipe(tmp_path):
+    """A cell made again on other seeds keeps its rate; with another batch it must not."""
+    plan, tried = only("small-urn-lstm"), {"0": 0.5, "-1": 0.6, "1": 0.1, "2": "inf"}
+    (cell,), study = plan.cells, StudyFolder(tmp_path)
+    study.begin("micro")
+    study.write_sweep(cell.name, {"planned": planned(plan, cell), "kl_bits": tried})
+
+    def chosen(**changes):
+        changed = replace(cell, recipe=cell.recipe.with_options(**changes))
+        sitting = Sitting(replace(plan, cells=(changed,)), study, device="cpu")
+        return Rate(sitting, changed).chosen()
+
+    assert chosen(seeds=(7, 8, 9)).optimiser.lr == pytest.approx(3 * cell.recipe.optimiser.lr)
+    with pytest.raises(InputError, match="another recipe"):
+        chosen(batch=2 * cell.recipe.batch)
+
+
 @pytest.mark.parametrize("breaking", [(1,), (0, 1)], ids=["one of three", "two of three"])
 def test_a_rate_at_which_most_final_seeds_diverge_gives_way(tmp_path, monkeypatch, breaking):
     """The trials like 3^1 best.  One seed that breaks there counts as it is; two of three move the cell to 3^0."""
@@ -115,7 +133,7 @@ def test_a_rate_at_which_most_final_seeds_diverge_gives_way(tmp_path, monkeypatc
     study, own = StudyFolder(tmp_path), cell.recipe.optimiser.lr
     study.begin("micro")
     tried = {"0": 0.5, "-1": 0.6, "1": 0.1, "2": "inf"}
-    study.write_sweep(cell.name, {"planned": {"recipe": plan.describe(cell)["recipe"]}, "kl_bits": tried})
+    study.write_sweep(cell.name, {"planned": planned(plan, cell), "kl_bits": tried})
     real = TrainingSitting._advance
 
     def advance(self, networks, *arguments):
@@ -193,8 +211,8 @@ def test_a_rate_without_a_number_has_lost(tmp_path):
     study = StudyFolder(tmp_path)
     study.begin("micro")
     plan = only("small-urn-lstm")
-    planned = {"recipe": plan.describe(plan.cells[0])["recipe"]}
-    study.write_sweep("small-urn-lstm", {"planned": planned, "kl_bits": {"0": 0.5, "-1": "inf", "1": None}})
+    what = planned(plan, plan.cells[0])
+    study.write_sweep("small-urn-lstm", {"planned": what, "kl_bits": {"0": 0.5, "-1": "inf", "1": None}})
     cell = reproduce(out=tmp_path, plan=plan, device="cpu").cell("small-urn-lstm")
     assert cell["sweep"]["chosen"] == 0 and json.dumps(cell)
     assert not math.isnan(cell["conditions"]["home"]["metrics"]["kl_bits"]["mean"])

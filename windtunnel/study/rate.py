@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.fidelity import baselines, evaluate
 from windtunnel.study import sweep
 from windtunnel.study.pause import OutOfTime, Waits
-from windtunnel.study.plan import Cell
+from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.quantity import number, plain
 from windtunnel.training import Recipe
 
@@ -94,7 +94,7 @@ class Rate:
         options = {"out": place, "max_minutes": sitting.minutes_to_train(), "turn": sitting.stepping}
         kl = sweep.try_rate(cell.recipe, k, sitting.device, **options)
         spent = self.seconds + time.monotonic() - tick - (sitting.waited - waited)
-        kept = self.folder.sweep(cell.name) or {"planned": self._planned(cell), "kl_bits": {}}
+        kept = self.folder.sweep(cell.name) or {"planned": planned(self.plan, cell), "kl_bits": {}}
         told = kept["kl_bits"] | ({} if kl is None else {str(k): plain(kl)})
         self.folder.write_sweep(cell.name, kept | {"kl_bits": told, "seconds": round(spent, 2)})
         sitting.keep_time()
@@ -109,9 +109,12 @@ class Rate:
         if not kept:
             return {}
         owner = next((cell for cell in self.plan.cells if cell.name == name), self.cell)
-        self.folder.require_same("sweeps", f"{name}.json", kept, self._planned(owner))
+        self.folder.require_same("sweeps", f"{name}.json", kept, planned(self.plan, owner))
         broke = kept.get("broke", {})
         return {int(k): math.inf if k in broke else number(kl) for k, kl in kept["kl_bits"].items()}
 
-    def _planned(self, cell: Cell) -> dict[str, Any]:
-        return {"recipe": self.plan.describe(cell)["recipe"]}
+
+def planned(plan: Plan, cell: Cell) -> dict[str, Any]:
+    """What decides a cell's trials: its recipe, but not the final seeds, which no trial uses."""
+    recipe = plan.describe(cell)["recipe"]
+    return {"recipe": {part: value for part, value in recipe.items() if part != "seeds"}}
