@@ -18,7 +18,7 @@ from tables import interval, load
 from windtunnel.study.evidence import Evidence, NotMeasured, cell_not_run
 from windtunnel.study.files import markdown
 from windtunnel.study.ledger import tally
-from windtunnel.study.paper_plan import ARCHITECTURES, BESIDE_SEEDS, READ_SEEDS
+from windtunnel.study.paper_plan import ARCHITECTURES, BESIDE_SEEDS
 from windtunnel.study.presets import plan_for
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity, number
@@ -108,8 +108,8 @@ def verdicts(study: StudyFolder) -> str:
         f" further: {tally(ledger)}. All of them with numbers, intervals and reasons:"
         " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
         f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
-        " Scores and training dynamics are over all seeds of a cell, the instruments that decide a claim over"
-        f" {READ_SEEDS} of them, those beside it over at most {BESIDE_SEEDS}. *Inconclusive*"
+        " Scores, training dynamics and the instruments that decide a claim are over all seeds of a cell, the"
+        f" instruments beside it over at most {BESIDE_SEEDS}. *Inconclusive*"
         " with a p-value: the interval lies clear of the line, but Holm's correction over all tests asks for more;"
         " without one, an interval straddles, a control did not pass or a reading is missing; the ledger says which."
         f"{_close(ledger)}"

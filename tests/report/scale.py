@@ -90,7 +90,7 @@ def _scored(planted: Planted, plan: Plan, cell: Cell, rng: np.random.Generator) 
     for name, count in (dict(cell.instruments) | dict(cell.beside)).items():
         if name in SHOWN:
             readings = _readings(name, "transformer" if cell.recipe.model == "transformer" else "lstm")
-            record["survey"] += [_wobbled(one, seed, rng) for seed in range(count) for one in readings]
+            record["survey"] += [_wobbled(one, seed, rng) for seed in seeds[:count] for one in readings]
 
 
 def _wobbled(reading: dict[str, Any], seed: int, rng: np.random.Generator) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from windtunnel.study.quantity import Quantity, difference, number, plain, ratio
+from windtunnel.study.compare import difference, ratio
+from windtunnel.study.quantity import Quantity, number, plain
 
 NUMBERS = st.floats(0.01, 100.0)
 
@@ -100,6 +102,33 @@ def test_ratios_and_differences_are_paired_by_seed():
     assert ratio(one, Quantity.exact(1.0)).low == pytest.approx(2.0 / math.sqrt(2.1 / 1.9))
     gap = difference(one, Quantity(1.0, 0.9, 1.1, "sequences"))
     assert (gap.low, gap.high) == (pytest.approx(1 - math.hypot(0.1, 0.1)), pytest.approx(1 + math.hypot(0.1, 0.1)))
+
+
+def test_equal_seeds_are_paired_wherever_they_stand():
+    a = replace(Quantity.of_seeds([2.0, 4.0, 8.0, 9.0]), seeds=(0, 1, 2, 3))
+    b = replace(Quantity.of_seeds([3.0, 4.0, 2.0]), seeds=(3, 2, 1))
+    assert difference(a, b).values == (2.0, 4.0, 6.0)
+    assert ratio(a, b).values == (2.0, 2.0, 3.0)
+
+
+def test_cells_without_a_common_seed_are_compared_by_all_of_them():
+    """Welch's test, as scipy has it: for the difference of the values, and for the ratio that of their logarithms."""
+    rng = np.random.default_rng(0)
+    x, y = np.exp(rng.normal(1.0, 0.3, 6)), np.exp(rng.normal(0.0, 0.1, 3))
+    a = replace(Quantity.of_seeds(x), seeds=(10, 11, 12, 13, 14, 15))
+    b = replace(Quantity.of_seeds(y), seeds=(0, 1, 2))
+    for found, wanted, line in (
+        (difference(a, b), stats.ttest_ind(x - 1.5, y, equal_var=False), 1.5),
+        (ratio(a, b), stats.ttest_ind(np.log(x / 1.5), np.log(y), equal_var=False), 1.5),
+    ):
+        assert found.p_against(line) == pytest.approx(wanted.pvalue) and found.df == pytest.approx(wanted.df)
+        assert (found.side(line) == "straddles") == (wanted.pvalue > 0.05)
+        for end in (found.low, found.high):
+            assert found.p_against(end) == pytest.approx(0.05)
+        assert "over 6 and 3 seeds" in str(found) and found.to_dict()["counts"] == [6, 3]
+    ends = stats.ttest_ind(x, y, equal_var=False).confidence_interval()
+    assert (difference(a, b).low, difference(a, b).high) == pytest.approx((ends.low, ends.high))
+    assert ratio(a, b).p_against(0.0) == 0.0
 
 
 def test_records_round_trip():

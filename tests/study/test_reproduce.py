@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -184,6 +185,15 @@ def test_a_gpu_study_without_a_gpu_says_how_long_and_offers_quick(tmp_path):
     ):
         reproduce("paper", tmp_path, device="cpu")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_left_of_a_gpu_study_once_its_networks_are_made_can_be_done_without_one(whole, tmp_path):
+    copy = shutil.copytree(whole.path, tmp_path / "copy")
+    plan = replace(PLAN, gpu=True)
+    assert reproduce(out=copy, plan=plan, device="cpu").cells() == whole.cells()
+    (copy / "cells" / "small-urn-lstm.json").unlink()
+    with pytest.raises(InputError, match="must have a GPU"):
+        reproduce(out=copy, plan=plan, device="cpu")
 
 
 def test_too_little_disk(tmp_path, monkeypatch):

@@ -76,8 +76,9 @@ class Evidence:
         if metric == "accuracy" and found.values:
             noise = accuracy_noise(found.mean, scored["episodes"]) if "episodes" in scored else 0.0
             found = Quantity.of_seeds(found.values, found.scale, noise)
-            return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
-        return found
+            found = replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0))
+        seeds = tuple(self.cell(cell).get("seeds", ()))
+        return replace(found, seeds=seeds) if len(seeds) == len(found.values) else found
 
     def baseline(self, world: str, name: str, metric: str, condition: str = "home") -> float:
         """A baseline of a world, on the same episodes."""

@@ -50,17 +50,18 @@ def reproduce(
     require_int("trainings", trainings, 1)
     require(trainings <= lanes, "trainings", trainings, f"at most as many as lanes, {lanes}")
     require(max_minutes is None or max_minutes > 0, "max_minutes", max_minutes, "above 0")
-    if plan.gpu and device == "cpu":
-        there = plan_seconds(plan, beside=not (scope or Scope()).claims_only)
-        raise InputError(
-            f"preset = {plan.preset!r}: must have a GPU (about {duration(there)} on one H200, some "
-            f"{duration(there * CPU_SLOWER)} on two CPU cores); preset quick runs here in under six minutes"
-        )
     folder, scope = StudyFolder(out or Path("results") / "scratch" / plan.preset), scope or Scope()
     cells = scope.cells(plan)
     if folder.exists():
         folder.begin(plan.preset)
-    require_disk(folder.path, disk_bytes([cell for cell in cells if not folder.finished(cell.name)]))
+    unmade = [cell for cell in cells if not folder.finished(cell.name)]
+    if plan.gpu and device == "cpu" and unmade:  # what is left of a survey may be read here
+        there = plan_seconds(plan, beside=not scope.claims_only)
+        raise InputError(
+            f"preset = {plan.preset!r}: must have a GPU (about {duration(there)} on one H200, some "
+            f"{duration(there * CPU_SLOWER)} on two CPU cores); preset quick runs here in under six minutes"
+        )
+    require_disk(folder.path, disk_bytes(unmade))
     with locked(folder.path):
         folder.begin(plan.preset)
         folder.add_environment(environment(device))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER
 from windtunnel.study.claims.primitives import cannot, cells_of
+from windtunnel.study.compare import ratio
 from windtunnel.study.evidence import Evidence
-from windtunnel.study.quantity import ratio
 from windtunnel.study.verdict import Verdict, held
 
 HALF = 0.5

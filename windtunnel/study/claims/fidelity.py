@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import ONE_PRIOR, PAPER, PRIORS, for_scale, on
+from windtunnel.study.compare import ratio
 from windtunnel.study.evidence import Evidence
-from windtunnel.study.quantity import ratio
 from windtunnel.study.verdict import Verdict, held, jointly, otherwise
 
 ENTROPY = "entropy_mae_bits"

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import HMM, LSTM, MAMBA, PAPER, Question, of, of_each
 from windtunnel.study.claims.nulls import beyond_nulls, require_learned
+from windtunnel.study.compare import difference
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.quantity import Quantity, difference
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import REPRODUCED, Verdict, held, otherwise, qualified
 
 METRIC = "entropy_mae_bits"

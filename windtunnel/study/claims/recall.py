@@ -11,8 +11,9 @@ from statistics import median
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER, of_each
 from windtunnel.study.claims.primitives import not_found
+from windtunnel.study.compare import difference, ratio
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.quantity import Quantity, difference, number, ratio
+from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, REPRODUCED, Side, Verdict, held, otherwise
 from windtunnel.study.worlds import MORE_PAIRS, PAIRS
 

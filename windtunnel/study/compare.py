@@ -1,0 +1,68 @@
+"""Two measured numbers held against each other: their ratio or difference, with its interval.
+
+Equal seeds share their data, so what two cells have of them is paired.  Cells without a seed in common share nothing:
+there all seeds of both count, by Welch's test.  Numbers that are not over seeds are compared by their intervals.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.special import stdtrit
+
+from windtunnel.fidelity.intervals import LEVEL, Scale
+from windtunnel.study.quantity import Quantity
+
+
+def ratio(a: Quantity, b: Quantity) -> Quantity:
+    """a / b, both positive; over seeds on the scale of logarithms."""
+    if apart(a, b):
+        return _welch(Quantity.of_seeds(a.values, "log", a.noise), Quantity.of_seeds(b.values, "log", b.noise), "log")
+    if pairs := paired(a, b):
+        ratios = [x / y for x, y in pairs]
+        noise = sum(ratios) / len(pairs) * math.hypot(*(q.noise / q.mean if q.noise else 0.0 for q in (a, b)))
+        return Quantity.of_seeds(ratios, "log", noise)
+    middle = math.log(a.mean / b.mean)
+    halves = [math.log(q.high / q.low) / 2 if q.over != "exact" else 0.0 for q in (a, b)]
+    half = math.hypot(*halves)
+    return Quantity(math.exp(middle), math.exp(middle - half), math.exp(middle + half), "sequences")
+
+
+def difference(a: Quantity, b: Quantity) -> Quantity:
+    """a − b."""
+    if apart(a, b):
+        return _welch(Quantity.of_seeds(a.values, noise=a.noise), Quantity.of_seeds(b.values, noise=b.noise), "linear")
+    if pairs := paired(a, b):
+        return Quantity.of_seeds([x - y for x, y in pairs], noise=math.hypot(a.noise, b.noise))
+    below = math.hypot(a.mean - a.low, b.high - b.mean)
+    above = math.hypot(a.high - a.mean, b.mean - b.low)
+    middle = a.mean - b.mean
+    return Quantity(middle, middle - below, middle + above, "exact" if a.over == b.over == "exact" else "sequences")
+
+
+def apart(a: Quantity, b: Quantity) -> bool:
+    """Are both over several known seeds, of which none is in both?"""
+    several = min(len(a.values), len(b.values)) >= 2
+    return several and bool(a.seeds and b.seeds) and not set(a.seeds) & set(b.seeds)
+
+
+def paired(a: Quantity, b: Quantity) -> list[tuple[float, float]]:
+    """Values of the seeds that both have, in order where it is not known which they are; none if fewer than two."""
+    if a.seeds and b.seeds:
+        other = dict(zip(b.seeds, b.values, strict=True))
+        found = [(x, other[seed]) for seed, x in zip(a.seeds, a.values, strict=True) if seed in other]
+    else:
+        found = list(zip(a.values, b.values, strict=False))
+    return found if len(found) >= 2 else []
+
+
+def _welch(a: Quantity, b: Quantity, scale: Scale) -> Quantity:
+    """The difference of two means (on a log scale: their ratio) whose spreads may differ."""
+    (x, error_x), (y, error_y) = a.on_scale(), b.on_scale()
+    middle, error = float(x.mean() - y.mean()), math.hypot(error_x, error_y)
+    shares = error_x**4 / (len(x) - 1) + error_y**4 / (len(y) - 1)
+    df = error**4 / shares if shares else len(x) + len(y) - 2
+    half = float(stdtrit(df, 0.5 + LEVEL / 2)) * error
+    ends = (middle, middle - half, middle + half)
+    mean, low, high = (math.exp(end) for end in ends) if scale == "log" else ends
+    return Quantity(mean, low, high, "seeds", scale=scale, df=df, counts=(len(x), len(y)))
