@@ -17,7 +17,6 @@ from windtunnel.tunnels import Tunnel
 EPISODES = 1024
 CPU_TOKENS = 8_000  # positions scored without a GPU: seconds for a network of the paper's size; the interval says it
 SEED = 1
-TOKENS = 2**19  # positions in memory at a time
 SCALE = (
     "uniform",
     "last-observation",
@@ -57,7 +56,6 @@ def curves(subject: Subject, device: str = "cpu") -> dict[str, Any]:
         episodes=episodes,
         seed=SEED,
         device=device,
-        chunk=max(16, min(1024, TOKENS // subject.tunnel.positions)),
     )
     own = [found[name] for name in networks]
     return {

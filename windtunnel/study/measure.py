@@ -17,7 +17,6 @@ from windtunnel.study.quantity import estimate_record, plain
 from windtunnel.tunnels import Tunnel
 
 METRICS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits", "accuracy")
-TOKENS = 2**20  # of a chunk: memory of a score, whatever the length
 
 
 def score(networks: list[Predictor], home: Tunnel, condition: Condition, plan: Plan, device: str) -> dict[str, Any]:
@@ -78,9 +77,5 @@ def primitive(networks: list[Predictor], diverged: int, world: World, plan: Plan
     """
     if trial(world.tunnel) is None:
         return None
-    options = {
-        "episodes": plan.episodes // 4 or 1,
-        "device": device,
-        "chunk": max(64, min(2048, TOKENS // world.tunnel.positions)),
-    }
-    return replace(shares({"": networks}, world.tunnel, **options)[""], diverged=diverged).to_dict()
+    found = shares({"": networks}, world.tunnel, episodes=plan.episodes // 4 or 1, device=device)[""]
+    return replace(found, diverged=diverged).to_dict()

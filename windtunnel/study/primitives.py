@@ -25,6 +25,7 @@ import torch
 from windtunnel.errors import InputError
 from windtunnel.fidelity import Predictor, baselines
 from windtunnel.fidelity.baselines.hmm import WindowFilter
+from windtunnel.fidelity.evaluate import fitting
 from windtunnel.fidelity.intervals import percentile_interval
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import checked_log_probs, evaluation_mode
@@ -189,16 +190,18 @@ def shares(
     seed: int = 1,
     stream: str = "test",
     device: str | torch.device = "cpu",
-    chunk: int = 2048,
+    chunk: int | None = None,
     diverged: int = 0,
 ) -> dict[str, Share]:
     """The share of the tunnel's primitive that each subject (a list of networks that differ by seed) realises.
 
     diverged  seeds that left no network: they count as a uniform guess, which is all one can do without one
+    chunk     episodes read at a time; None: as many as fit
     """
     asked = trial(tunnel)
     if asked is None:
         raise InputError(f"tunnel = {tunnel!r}: must be one that tests a primitive, see windtunnel.study.primitives")
+    chunk = fitting(tunnel.positions, torch.device(device)) if chunk is None else chunk
     uniform = baselines(tunnel)["uniform"]
     everyone = {f"base: {name}": [p] for name, p in asked.without.items()}
     everyone |= {name: [*networks, *[uniform] * diverged] for name, networks in subjects.items()}
