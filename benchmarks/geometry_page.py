@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from geometry_beside import beside
 from tables import made_with, table
 
 from windtunnel.models import build, describe
@@ -72,7 +73,6 @@ def networks(evidence: Evidence) -> list[str]:
         cell = evidence.cell(name)
         kl = Quantity.of_record(cell["conditions"]["home"]["metrics"]["kl_bits"])
         uniform = evidence.baseline(cell["world"], "uniform", "kl_bits")
-        surveyed = sorted({r["where"]["seed"] for r in cell["survey"] if "seed" in r.get("where", {})})
         spent = cell["seconds"]
         rows.append(
             [
@@ -80,7 +80,7 @@ def networks(evidence: Evidence) -> list[str]:
                 *made_of(Recipe.from_dict(cell["recipe"])),
                 f"{len(cell['seeds'])} × {cell['recipe']['steps']}",
                 f"{kl.brief(2)} (uniform {uniform:.2g}{'; has not learnt' if kl.high > uniform / 2 else ''})",
-                f"{len(surveyed)} × {cell['planned']['survey']['episodes']}, {len(cell['survey'])} readings",
+                f"{_seeds(cell)} × {cell['planned']['survey']['episodes']}, {len(cell['survey'])} readings",
                 f"{spent['train'] + spent['setup']:.0f} + {spent.get('survey', 0.0):.0f}",
                 f"{made_with(cell['environment'])}, commit {cell['environment']['commit']}",
             ]
@@ -88,6 +88,16 @@ def networks(evidence: Evidence) -> list[str]:
     columns = ["network", "depth × width", "positions", "optimiser and peak rates", "seeds × steps", "KL, bits"]
     columns += ["seeds × episodes surveyed", "seconds: training + survey", "on"]
     return ["## The networks", "", *table(columns, rows)]
+
+
+def _seeds(cell: Mapping[str, Any]) -> str:
+    """How many seeds the instruments have looked at: fewest to most."""
+    seen: dict[str, set[int]] = {}
+    for reading in cell["survey"]:
+        if "seed" in (where := reading.get("where", {})):
+            seen.setdefault(reading["name"], set()).add(where["seed"])
+    counts = sorted({len(seeds) for seeds in seen.values()})
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
 def made_of(recipe: Recipe) -> list[str]:
@@ -129,4 +139,5 @@ def page(study: StudyFolder) -> str:
     ]
     for entry in entries:
         lines += section(entry)
-    return "\n".join(lines + networks(study.evidence())).rstrip() + "\n"
+    evidence = study.evidence()
+    return "\n".join(lines + beside(evidence) + networks(evidence)).rstrip() + "\n"

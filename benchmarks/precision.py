@@ -3,12 +3,14 @@
     python benchmarks/precision.py [--only bijection-transformer,hmm-mamba] [--json FILE]
 
 Trained networks of `zoo/`, fresh batches of their recipes.  Both paths are compiled and in bfloat16, as in training;
-the plain one has none of our kernels.  A distance is the norm of the difference over that of the float32 gradient,
-all parameters together.
+the plain one has none of our kernels, nor has the float32 gradient.  Distances are norms of differences over all
+parameters, in units of the norm of the mean float32 gradient over all batches.
 
     one batch    of the gradient of one batch, on average
-    mean         of the mean gradient over all batches: what is left is no noise but a lean to one side
+    mean         of the mean over all batches: what is left is no noise but a lean to one side
     sampling     how far the float32 gradient of one batch is from the mean over all: the scale to read the others by
+
+A network that was trained to the end in bfloat16 has little left of a float32 gradient: compare paths, not networks.
 """
 
 from __future__ import annotations
@@ -59,22 +61,20 @@ def gradients(name: str, batches: int, device: str, precision: str) -> Iterator[
         yield torch.cat([gradient.flatten().double() for gradient in found])
 
 
-def distance(found: Tensor, wanted: Tensor) -> float:
-    return float((found - wanted).norm() / wanted.norm())
-
-
 def measure(name: str, batches: int, device: str) -> dict[str, Any]:
     """Both paths against float32 for one network."""
-    exact = list(gradients(name, batches, device, "float32"))
-    centre = torch.stack(exact).mean(0)
-    sampling = sum(float((one - centre).norm()) for one in exact) / batches / float(centre.norm())
-    row: dict[str, Any] = {"network": name, "batches": batches, "sampling": sampling}
-    ours = list(gradients(name, batches, device, "bfloat16"))
-    with without_kernels():
+    with without_kernels(), torch.backends.cudnn.flags(allow_tf32=False):
+        exact = list(gradients(name, batches, device, "float32"))
         plain = list(gradients(name, batches, device, "bfloat16"))
+    ours = list(gradients(name, batches, device, "bfloat16"))
+    centre = torch.stack(exact).mean(0)
+    unit = float(centre.norm())
+    sampling = sum(float((one - centre).norm()) for one in exact) / batches / unit
+    row: dict[str, Any] = {"network": name, "batches": batches, "sampling": sampling}
     for path, found in (("kernels", ours), ("plain", plain)):
-        alone = [distance(one, wanted) for one, wanted in zip(found, exact, strict=True)]
-        row[path] = {"one_batch": sum(alone) / batches, "mean": distance(torch.stack(found).mean(0), centre)}
+        alone = sum(float((one - wanted).norm()) for one, wanted in zip(found, exact, strict=True)) / batches
+        lean = float((torch.stack(found).mean(0) - centre).norm())
+        row[path] = {"one_batch": alone / unit, "mean": lean / unit}
     return row
 
 

@@ -108,8 +108,8 @@ def verdicts(study: StudyFolder) -> str:
         f" further: {tally(ledger)}. All of them with numbers, intervals and reasons:"
         " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
         f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
-        " Scores, training dynamics and the instruments that decide a claim are over all seeds of a cell, the"
-        f" instruments beside it over at most {BESIDE_SEEDS}. *Inconclusive*"
+        " Scores and training dynamics are over all seeds of a cell, instruments over as many as stand beside each"
+        f" number: all, as a rule, where they decide a claim, {BESIDE_SEEDS} elsewhere. *Inconclusive*"
         " with a p-value: the interval lies clear of the line, but Holm's correction over all tests asks for more;"
         " without one, an interval straddles, a control did not pass or a reading is missing; the ledger says which."
         f"{_close(ledger)}"
@@ -131,7 +131,8 @@ def _cost(seconds: Mapping[str, float], devices: str) -> str:
     """How long the card was held; of a study from before that was noted, what its cells took."""
     if seconds.get("held"):
         told = f"It held {devices} for {seconds['held']:,.0f} seconds"
-        return f"{told}, in which cells, several of them side by side, spent {seconds['gpu']:,.0f}."
+        cells = f"the cells as they stand spent {seconds['gpu']:,.0f}, several of them side by side"
+        return f"{told}, first versions of cells that were made again included; {cells}."
     return f"Its cells took {seconds['gpu']:,.0f} seconds of {devices}."
 
 
@@ -166,7 +167,7 @@ def _decisive(entry: Mapping[str, Any]) -> str:
     first = entry["reasons"][0]
     if entry["value"] is None or first.startswith(entry["of"]):
         return first
-    number = Quantity.of_record(entry["value"]).brief()
+    number = Quantity.of_record(entry["value"])
     return f"{first}. Decided by {entry['of']}: {number}; the line is {entry['line']:.3g}"
 
 

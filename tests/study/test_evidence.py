@@ -42,6 +42,19 @@ def test_a_reading_over_seeds_is_tested_over_seeds():
     assert Evidence(p.cells).record("hmm-transformer", NAME).p_against(0.0) > 0.01
 
 
+def test_one_reading_of_a_cell_with_several_seeds_bounds_nothing():
+    """Its own interval is over sequences: of the other networks it says nothing.  Of a cell with one seed it is all."""
+    p = Planted()
+    p.reading("hmm-mamba", "belief decoded, R²", [0.9], layer=7)
+    (reading,) = p.cell("hmm-mamba")["survey"]
+    reading |= {"over": "sequences", "low": 0.88, "high": 0.92}
+    for seeds, side in (([0, 1, 2], "straddles"), ([0], "above")):
+        p.cell("hmm-mamba")["seeds"] = seeds
+        evidence = Evidence(p.cells)
+        assert evidence.record("hmm-mamba", "belief decoded, R²").side(0.5) == side
+        assert evidence.over_null("hmm-mamba", "belief decoded, R²", "untrained").side(0.5) == side
+
+
 def test_perfect_accuracy_of_three_seeds_is_not_certain():
     p = Planted()
     p.score("recall-transformer", "accuracy", [1.0, 1.0, 1.0], scale="linear")

@@ -17,7 +17,7 @@ from windtunnel.study.quantity import Quantity
 def ratio(a: Quantity, b: Quantity) -> Quantity:
     """a / b, both positive; over seeds on the scale of logarithms."""
     if apart(a, b):
-        return _welch(Quantity.of_seeds(a.values, "log", a.noise), Quantity.of_seeds(b.values, "log", b.noise), "log")
+        return _welch(a, b, "log")
     if pairs := paired(a, b):
         ratios = [x / y for x, y in pairs]
         noise = sum(ratios) / len(pairs) * math.hypot(*(q.noise / q.mean if q.noise else 0.0 for q in (a, b)))
@@ -31,7 +31,7 @@ def ratio(a: Quantity, b: Quantity) -> Quantity:
 def difference(a: Quantity, b: Quantity) -> Quantity:
     """a − b."""
     if apart(a, b):
-        return _welch(Quantity.of_seeds(a.values, noise=a.noise), Quantity.of_seeds(b.values, noise=b.noise), "linear")
+        return _welch(a, b, "linear")
     if pairs := paired(a, b):
         return Quantity.of_seeds([x - y for x, y in pairs], noise=math.hypot(a.noise, b.noise))
     below = math.hypot(a.mean - a.low, b.high - b.mean)
@@ -57,12 +57,21 @@ def paired(a: Quantity, b: Quantity) -> list[tuple[float, float]]:
 
 
 def _welch(a: Quantity, b: Quantity, scale: Scale) -> Quantity:
-    """The difference of two means (on a log scale: their ratio) whose spreads may differ."""
+    """The difference of two means (on a log scale: their ratio) whose spreads may differ.
+
+    It straddles every line where seeds do not differ at all, or have no logarithm: there is no telling.
+    """
+    a, b = (Quantity.of_seeds(q.values, scale, q.noise) for q in (a, b))
+    counts = (len(a.values), len(b.values))
+    if a.scale != scale or b.scale != scale:  # a value at or below 0
+        return Quantity(math.nan, -math.inf, math.inf, "seeds", counts=counts)
     (x, error_x), (y, error_y) = a.on_scale(), b.on_scale()
     middle, error = float(x.mean() - y.mean()), math.hypot(error_x, error_y)
-    shares = error_x**4 / (len(x) - 1) + error_y**4 / (len(y) - 1)
-    df = error**4 / shares if shares else len(x) + len(y) - 2
-    half = float(stdtrit(df, 0.5 + LEVEL / 2)) * error
+    if error <= 1e-12 * max(1.0, abs(middle)):
+        df, half = 1.0, math.inf
+    else:
+        df = error**4 / (error_x**4 / (len(x) - 1) + error_y**4 / (len(y) - 1))
+        half = float(stdtrit(df, 0.5 + LEVEL / 2)) * error
     ends = (middle, middle - half, middle + half)
     mean, low, high = (math.exp(end) for end in ends) if scale == "log" else ends
-    return Quantity(mean, low, high, "seeds", scale=scale, df=df, counts=(len(x), len(y)))
+    return Quantity(mean, low, high, "seeds", scale=scale, df=df, counts=counts)

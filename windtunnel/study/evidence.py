@@ -24,6 +24,8 @@ REPLICATES = ("before the first block", "exact belief")
 """Nulls whose draws are bootstrap replicates of one number; those of all others are drawn independently."""
 
 
+LONE = "lone"
+"""Marks the only reading of a cell that has several seeds."""
 _NEEDS, _NOT_RUN = "needs the cell ", ", which is not among the results of this study"
 
 
@@ -107,10 +109,12 @@ class Evidence:
             notes += [str(r["missing"]) for r in survey if "missing" in r and r["name"] == name]
             place = ", ".join(f"{k} {v}" for k, v in where.items())
             raise NotMeasured(f"{cell}: no reading of {name!r} {place}".rstrip() + (f" ({notes[0]})" if notes else ""))
+        if len(kept) == 1 and kept[0]["over"] == "sequences" and len(self.cell(cell).get("seeds", ())) > 1:
+            return [{**kept[0], LONE: True}]
         return kept
 
     def record(self, cell: str, name: str, **where: Any) -> Quantity:
-        """One instrument's reading over the surveyed seeds; of a single seed, its own interval."""
+        """One instrument's reading over the surveyed seeds; of a cell with a single seed, its own interval."""
         return over_seeds(self.readings(cell, name, **where))
 
     def over_null(self, cell: str, name: str, which: str, **where: Any) -> Quantity:
@@ -121,12 +125,15 @@ class Evidence:
 def over_seeds(readings: list[Record]) -> Quantity:
     """Readings of several seeds as one quantity.
 
-    A single reading is either of one network (its interval is over sequences), or an instrument's own summary over
-    seeds: then with the seeds' values, or, without them, as a t-interval of unknown degrees of freedom.
+    A single reading is either of one network (its interval is over sequences, unless the cell has other seeds, of
+    which it tells nothing), or an instrument's own summary over seeds: then with the seeds' values, or, without them,
+    as a t-interval of unknown degrees of freedom.
     """
     if len(readings) > 1:
         return Quantity.of_seeds([number(r["value"]) for r in readings])
     (only,) = readings
+    if only.get(LONE):
+        return Quantity.of_seeds([number(only["value"])])
     if only["over"] == "seeds":
         values = [number(v) for v in only.get("per_seed", [])]
         if len(values) > 1 and all(map(math.isfinite, values)):

@@ -87,6 +87,8 @@ READ = {
     "hmm-transformer-9x256-learned": ("late",),
 }
 """Instruments that a claim reads: a cell is finished with these."""
+READ_BESIDE = {"hmm-mamba": ("beliefs",), "hmm-lstm": ("beliefs",)}
+"""Instruments that a claim reads as well, of all seeds, though cells were called finished before it did."""
 READ_SEEDS, BESIDE_SEEDS = 4, 3
 """On so many seeds, and where there are more on all of them; the rest of the survey, which is shown and decides
 nothing, on fewer."""
@@ -214,6 +216,7 @@ def _finished(cell: Cell) -> Cell:
     read = dict.fromkeys(READ.get(cell.name, ()), max(len(seeds), READ_SEEDS))
     whole = [name for name in NAMES if name != LADDER or cell.recipe.model == "transformer"]
     rest = dict.fromkeys((name for name in whole if name not in read), BESIDE_SEEDS) if cell.name in SURVEYED else {}
+    rest |= dict.fromkeys(READ_BESIDE.get(cell.name, ()), len(seeds))
     ladder = LADDER_RUNGS if LADDER in read | rest else 0
     recipe = cell.recipe.with_options(name=cell.name, ladder=ladder, seeds=tuple(seeds))
     episodes = RECALL_SURVEY if isinstance(recipe.tunnel, Recall) else None

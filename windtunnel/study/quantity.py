@@ -36,7 +36,8 @@ class Quantity:
     scale   "log": the t-interval is that of the logarithms, about the geometric mean
     noise   standard error of the measurement, which all seeds share (equal test episodes), in units of the mean
     df      degrees of freedom of an interval over seeds whose values are not known one by one
-    seeds   which seeds the values are of, where that is known; (3, 6) in `counts`: 3 seeds held against 6 others
+    seeds   which seeds the values are of, where that is known
+    counts  of a comparison of seeds with other seeds: how many on either side
     """
 
     mean: float
@@ -84,8 +85,9 @@ class Quantity:
         """From a stored estimate: mean, low, high, per_seed, over, scale."""
         mean, low, high = (number(record[name]) for name in ("mean", "low", "high"))
         if record["over"] == "seeds":
-            noise = float(record.get("noise", 0.0))
-            return cls(mean, low, high, "seeds", tuple(map(number, record["per_seed"])), record["scale"], noise)
+            noise, df = float(record.get("noise", 0.0)), float(record.get("df", 1))
+            values, counts = tuple(map(number, record["per_seed"])), tuple(record.get("counts", ()))
+            return cls(mean, low, high, "seeds", values, record["scale"], noise, df, counts=counts)
         return cls(mean, low, high, record["over"])
 
     def side(self, line: float) -> Side:
@@ -131,22 +133,24 @@ class Quantity:
     def __str__(self) -> str:
         if self.over == "exact":
             return self.brief(4)
-        who = f"{len(self.values)} seeds" if self.values else self.over
+        who = f"{len(self.values)} seed{'s' * (len(self.values) != 1)}" if self.values else self.over
         if self.counts:
             who = " and ".join(map(str, self.counts)) + " seeds"
         return f"{self.brief()} over {who}"
 
     def brief(self, digits: int = 3) -> str:
-        """For a table: `0.0033 [0.0031, 0.0036]`, or the number alone if it is exact; 0 for what is only rounding."""
+        """For a table: `0.0033 [0.0031, 0.0036]`, or the number alone if it is exact or one seed's, which bounds
+        nothing; 0 for what is only rounding."""
         mean, low, high = (f"{resolved(value):.{digits}g}" for value in (self.mean, self.low, self.high))
-        return mean if self.over == "exact" else f"{mean} [{low}, {high}]"
+        bounds_nothing = self.over == "exact" or (self.low == -math.inf and self.high == math.inf)
+        return mean if bounds_nothing else f"{mean} [{low}, {high}]"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         told = {name: plain(getattr(self, name)) for name in ("mean", "low", "high")}
         told |= {"over": self.over, "scale": self.scale, "per_seed": [plain(v) for v in self.values]}
         told |= {"noise": self.noise} if self.noise else {}
-        return told | ({"counts": list(self.counts)} if self.counts else {})
+        return told | ({"df": self.df, "counts": list(self.counts)} if self.counts else {})
 
 
 def estimate_record(estimate: Estimate) -> dict[str, Any]:

@@ -54,7 +54,8 @@ def frame_head(evidence: Evidence, cell: str) -> Verdict:
     """One head, in the first layer, carries more than half of what all single heads cost."""
     primary = reading(evidence, cell, LARGEST, "above", DOMINATES, f"{cell}, {LARGEST}", method="zero")
     layers = [found["where"]["layer"] for found in evidence.readings(cell, LARGEST, method="zero")]
-    first = held(Quantity.exact(float(max(layers))), "below", 0.5, f"layers of the largest heads, by seed: {layers}")
+    agreed = Quantity.exact(float(layers[0])) if len(set(layers)) == 1 else Quantity.of_seeds(list(map(float, layers)))
+    first = held(agreed, "below", 0.5, f"layers of the largest heads, by seed: {layers}")
     controls = {"for a head that is not in the first layer": first}
     for method, words in OTHER_WAYS.items():
         found = evidence.record(cell, LARGEST, method=method)
