@@ -62,7 +62,8 @@ def test_the_summary_shows_the_strongest_of_each_kind(place, inspected):
     (cells,) = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     null = show.number(float(strongest.nulls[strongest.strongest_null].mean()))
     effect = [] if strongest.effect is None else [f"{strongest.effect:+.1f}"]
-    told = [show.number(strongest.value), null, strongest.strongest_null, *effect, told_p(strongest)]
+    place = ", ".join(f"{key} {strongest.where[key]}" for key in ("layer", "method")) + ", seed 0"
+    told = [place, show.number(strongest.value), ">", null, strongest.strongest_null, *effect, told_p(strongest)]
     assert cells == ["bits lost to ablation", *told, str(len(found)), "ablate"]
     assert "not corrected for that choice" in shown and "--all" in shown
 
@@ -94,7 +95,7 @@ def test_the_floor_of_p_is_explained_once_below_the_table_and_only_if_it_is_met(
         found = [Measurement(f"planted {k}", value, value, value, "sequences", nulls={"drawn": drawn}) for k in "ab"]
         instruments = sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS
         monkeypatch.setitem(instruments, "ablate", lambda *given, found=found: found)
-        shown, _ = inspected(place, "--only", "ablate", *words)
+        shown, _ = inspected(place, "--only", "ablate", "--replace", *words)
         assert (shown.count("≤0.050"), shown.count("never below 1/(draws + 1)")) == ((2, 1) if marked else (0, 0))
         assert marked or shown.count(" 0.100 ") == 2
 
@@ -110,7 +111,7 @@ def test_what_has_no_answer_is_told_below_the_summary(runs, tmp_path, inspected)
 def test_json_equals_the_library_and_replaces_what_was_there(place, inspected):
     inspected(place, "--only", "lens")
     before = set(place.iterdir())
-    shown, _ = inspected(place, "--only", "heads,clusters", "--seed", 3, "--json")
+    shown, _ = inspected(place, "--only", "heads,clusters", "--seed", 3, "--json", "--replace")
     told = json.loads(shown)
     found = inspect(wt.load(place), only=["heads", "clusters"], episodes=8, seed=3, untrained=2)
     expected = [{"instrument": e.instrument, "seed": e.seed, **e.found.to_dict()} for e in found.entries]
@@ -186,10 +187,20 @@ def test_an_interrupt_leaves_what_was_there(place, inspected, monkeypatch, capsy
     def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(wt.mechanism.INSTRUMENTS, "ablate", stop)
-    monkeypatch.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", stop)
-    assert main(["inspect", str(place), "--only", "ablate", "--device", "cpu"]) == 130
-    assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
+    given = ["inspect", str(place), "--device", "cpu", "--episodes", "8", "--untrained", "2"]
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", stop)
+        assert main([*given, "--only", "ablate"]) == 130
+        assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
+        assert main([*given, "--only", "ablate,keys"]) == 130  # keys come first
+    assert "the same command goes on" in capsys.readouterr().out
+    assert set(load_survey(place).seconds) == {"lens, seed 0", "keys, seed 0"}
+    kept = list(load_survey(place).measurements("keys"))
+    _, told = inspected(place, "--only", "ablate,keys")
+    assert told == ["1/1  ablate, seed 0"]  # what was measured is not measured again
+    whole = load_survey(place)
+    assert [found.value for _, found in whole.measurements("keys")] == [found.value for _, found in kept]
+    assert {entry.instrument for entry, _ in whole.measurements()} == {"lens", "keys", "ablate"}
 
 
 def test_a_second_selection_joins_the_first(place, inspected):
@@ -201,6 +212,27 @@ def test_a_second_selection_joins_the_first(place, inspected):
     assert {entry.instrument for entry in both.entries} == {"lens", "late"}
     assert both.settings["instruments"] == ["lens", "late"] and len(both.seconds) == 2
     assert [found.value for _, found in both.measurements("lens")] == first
-    shown, _ = inspected(place, "--only", "late", "--seed", 3)
-    assert "the earlier survey is replaced: it was made with another seed" in shown
+    renamed = place.rename(place.with_name("renamed"))  # a run is a folder, wherever it lies
+    shown, _ = inspected(renamed, "--only", "lens,late")
+    assert "kept from the earlier survey: lens, late" in shown
+
+
+def test_a_survey_that_was_made_otherwise_is_not_touched_unless_told_so(place, inspected, refusal):
+    inspected(place, "--only", "lens")
+    before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    alike = ("--device", "cpu", "--episodes", "8", "--untrained", "2")
+    line = refusal("inspect", str(place), "--only", "late", "--seed", "3", *alike)
+    assert "was made with other settings (seed 0)" in line and "--replace" in line
+    assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
+    (place / "survey.json").write_text("{")
+    assert "--replace" in refusal("inspect", str(place), "--only", "late", *alike)
+    inspected(place, "--only", "late", "--seed", 3, "--replace")
     assert {entry.instrument for entry in load_survey(place).entries} == {"late"}
+
+
+def test_where_nothing_can_be_measured_that_is_all_that_is_said(runs, tmp_path, capsys):
+    place = shutil.copytree(runs / "deep" / "bijection", tmp_path / "bijection")
+    assert main(["inspect", str(place), "--only", "clusters", "--device", "cpu", "--episodes", "8"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "nothing could be measured: clusters: Bijection has no hidden states" in said.err.splitlines()[-1]

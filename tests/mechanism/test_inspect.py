@@ -118,7 +118,7 @@ def test_a_kill_while_writing_leaves_the_old_survey(when, tmp_path, monkeypatch)
 
 
 def test_a_damaged_survey_is_told_in_one_line(tmp_path):
-    with pytest.raises(InputError, match="must be a survey"):
+    with pytest.raises(InputError, match="there is no survey here"):
         load_survey(tmp_path)
     path = save_survey(small(1.0), tmp_path)
     whole = path.read_text()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Switch, shown
@@ -14,11 +15,12 @@ from windtunnel.cli.progress import stages
 from windtunnel.cli.survey import print_all, print_summary
 from windtunnel.cli.tunnel import describe
 from windtunnel.environment import default_device, require_device
-from windtunnel.errors import require_int
-from windtunnel.mechanism import Survey, inspect, save_survey
-from windtunnel.mechanism.inspect import NAMES, selected
-from windtunnel.mechanism.survey_file import merged, to_dict
+from windtunnel.errors import InputError, require_int
+from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
+from windtunnel.mechanism.inspect import NAMES, selected, settings_of
+from windtunnel.mechanism.survey_file import NAME, to_dict
 
+_TOLD = ("episodes", "seed", "untrained", "step")  # settings that can be told in a word
 _ONLY = "Some instruments, separated by commas, instead of all:"
 
 
@@ -27,8 +29,9 @@ class Inspect:
     """Survey the networks of a run, or one of the shipped ones: geometry, interventions, behaviour, training dynamics.
 
     What was found is written into the run folder (of a shipped network: runs/zoo-NAME), as survey.json with its
-    arrays; what other instruments found earlier, in the same way, stays in it.  Printed is a summary, or with --all
-    everything.
+    arrays, after each instrument: stopped and given again, it goes on.  What was found earlier in the same way stays
+    and is not measured again; a survey made in another way is not touched, unless --replace says so.  Printed is a
+    summary, or with --all everything.
     """
 
     only: Annotated[str | None, shown("NAME,NAME", help=f"{_ONLY} {', '.join(NAMES)}.")] = None
@@ -40,6 +43,8 @@ class Inspect:
     """Untrained networks of the same shape that serve as a null."""
     device: Device = None
     """Where to compute; a GPU if there is one."""
+    replace: Switch = False
+    """Forget the survey that is there, and measure anew."""
     all: Switch = False
     """Print every measurement, not only the strongest of each kind."""
     json: Switch = False
@@ -55,11 +60,19 @@ def run(words: list[str]) -> None:
     selected(only)  # a selection that matches nothing is refused before anything is loaded
     subject = open_run(folder, "inspect", device=require_device(options.device or default_device()))
     settings = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
-    with stages() as progress:
-        survey = inspect(subject, only=only, progress=progress, **settings)
     place = Path("runs") / f"zoo-{folder}" if is_shipped(folder) else folder
-    whole, earlier = merged(survey, place)
+    earlier = None if options.replace else _earlier(place, settings_of(subject, **settings))
+    with stages() as progress:
+        try:
+            keep = partial(save_survey, folder=place)
+            whole = inspect(subject, only=only, progress=progress, earlier=earlier, keep=keep, **settings)
+        except KeyboardInterrupt:
+            show.print_text("stopped: what has been measured is kept, and the same command goes on from there")
+            raise
     path = save_survey(whole, place)
+    survey = whole.of(selected(only)[0])
+    if not any(survey.measurements()):
+        raise InputError(f"{folder}: nothing could be measured: {_reasons(survey)}")
     if options.json:
         show.print_json({"run": str(folder), **to_dict(survey)})
         return
@@ -67,9 +80,28 @@ def run(words: list[str]) -> None:
     show.print_text(describe(subject.tunnel))
     show.print_text(show.drawn_from(options.episodes, options.seed, "test"))
     print_all(survey) if options.all else print_summary(survey)
-    if earlier:
-        show.print_text(earlier)
+    if earlier is not None and (kept := list(dict.fromkeys(entry.instrument for entry, _ in earlier.measurements()))):
+        show.print_text(f"kept from the earlier survey: {', '.join(kept)}")
     _print_end(survey, path)
+
+
+def _earlier(place: Path, settings: dict[str, Any]) -> Survey | None:
+    """The survey to go on with, None where there is none; one that was made otherwise is refused."""
+    if not (place / NAME).exists():
+        return None
+    way_out = "--replace measures anew"
+    try:
+        found = load_survey(place)
+    except InputError as error:
+        raise InputError(f"{error}; {way_out}") from None
+    if differs := found.differences(settings):
+        told = ", ".join(f"{name} {found.settings.get(name)}" if name in _TOLD else name for name in differs)
+        raise InputError(f"{place / NAME}: was made with other settings ({told}): must be the same; {way_out}")
+    return found
+
+
+def _reasons(survey: Survey) -> str:
+    return "; ".join(f"{name}: {reason}" for name, reason in survey.missing.items())
 
 
 def _print_end(survey: Survey, path: Path) -> None:

@@ -14,6 +14,9 @@ from windtunnel.mechanism import Survey
 from windtunnel.mechanism.inspect import Entry
 
 Found = tuple[Entry, Measurement]
+PLACE = ("layer", "head", "method", "tensor", "hypotheses", "stream", "lag")  # what a summary tells of a place
+ASKED = {"above": ">", "below": "<", "both": "≠"}  # on which side of its null a value counts
+FAR = 1000.0  # standard deviations of a null: beyond, only their order of magnitude means anything
 
 
 def print_summary(survey: Survey) -> None:
@@ -22,12 +25,13 @@ def print_summary(survey: Survey) -> None:
     for (instrument, question), found in _questions(survey).items():
         answers = [pair for pair in found if not math.isnan(pair[1].value)]
         if answers:
-            shown.append(min(answers, key=_strength)[1])
-            rows.append([*_summary_row(shown[-1]), str(len(answers)), instrument])
+            entry, strongest = min(answers, key=_strength)
+            shown.append(strongest)
+            rows.append([*_summary_row(entry, strongest), str(len(answers)), instrument])
         else:
             unanswered.append(f"{question} ({found[0][1].note})")
-    columns = ["measured", "value", "null", "which null", "effect", "p", "of", "instrument"]
-    show.print_table("", columns, rows, "lrrlrrrl", spare=("which null", "instrument"))
+    columns = ["measured", "where", "value", "asked", "null", "which null", "effect", "p", "of", "instrument"]
+    show.print_table("", columns, rows, "llrlrlrrrl", spare=("which null", "where", "instrument"))
     _print_floor(shown)
     if unanswered:
         show.print_text(f"no answer here: {'; '.join(unanswered)}")
@@ -77,12 +81,14 @@ def _strength(pair: Found) -> tuple[float, float]:
     return (2.0 if found.p_value is None else found.p_value, -abs(found.effect or 0.0))
 
 
-def _summary_row(found: Measurement) -> list[str]:
+def _summary_row(entry: Entry, found: Measurement) -> list[str]:
     name = found.name.removesuffix(", best of all")
     named = name if found.unit in ("", *name.split()) else f"{name}, {found.unit}"
     which = found.strongest_null
     null = ["", ""] if which is None else [show.number(float(np.mean(found.nulls[which]))), which]
-    return [named, show.number(found.value), *null, *_against(found)]
+    place = [f"{key} {_words(value)}" for key, value in found.where.items() if key in PLACE]
+    place += [] if entry.seed is None else [f"seed {entry.seed}"]
+    return [named, ", ".join(place), show.number(found.value), ASKED[found.side], *null, *_against(found)]
 
 
 def _row(entry: Entry, found: Measurement) -> list[str]:
@@ -98,8 +104,12 @@ def _row(entry: Entry, found: Measurement) -> list[str]:
 
 def _against(found: Measurement) -> list[str]:
     """Distance from the strongest null, and p; ≤ where p could not be smaller."""
-    effect = "" if found.effect is None else f"{found.effect:+.1f}"
-    return [effect, "" if found.p_value is None else f"{'≤' * at_floor(found)}{found.p_value:.3f}"]
+    effect, p = found.effect, found.p_value
+    far = effect is not None and abs(effect) >= FAR
+    return [
+        "" if effect is None else f"{effect:+.0e}" if far else f"{effect:+.1f}",
+        "" if p is None else f"{'≤' * at_floor(found)}{p:.3f}" if p >= 5e-4 else f"{p:.0e}",
+    ]
 
 
 def _words(value: object) -> str:

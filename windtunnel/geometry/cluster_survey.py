@@ -62,9 +62,9 @@ def clusters(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Se
             "untrained": np.array([reading[1][index] for reading in fresh]),
         }
         if index >= graded:
-            truth = truths[index - graded, few].ravel()
+            truth = truths[index - graded, few]  # shuffled by episode: its rows are alike, in labels and activations
             orders = [rng.permutation(len(truth)) for _ in range(SHUFFLES)]
-            nulls["shuffled labels"] = np.array([adjusted_rand(own[0].labels, truth[order]) for order in orders])
+            nulls["shuffled labels"] = np.array([adjusted_rand(own[0].labels, truth[o].ravel()) for o in orders])
         replicates = np.array([reading[1][index] for reading in again])
         found.append(scalar(title, own[1][index], replicates, nulls, side=side, where=where, arrays=arrays))
     return [*found, _within(x, belief, twins, states, where)]

@@ -2,14 +2,16 @@
 
     found = inspect(run, only=["keys", "ablate"])
     save_survey(found, run.path);  load_survey(run.path)
+    inspect(run, earlier=load_survey(run.path))          go on with the rest
 
 `Survey.entries` keeps, beside each measurement, which instrument and which seed it belongs to.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,8 +61,22 @@ class Survey:
         """What could not be measured, each said once: name -> why."""
         return {e.found.name: e.found.reason for e in self.entries if isinstance(e.found, Missing)}
 
+    def of(self, instruments: Iterable[str]) -> Survey:
+        """The part that some instruments have found; names that are no instruments stay, with the reason."""
+        wanted = set(instruments)
+        entries = [entry for entry in self.entries if entry.instrument in wanted or entry.instrument not in NAMES]
+        settings = self.settings | {"instruments": [name for name in self.settings["instruments"] if name in wanted]}
+        seconds = {title: spent for title, spent in self.seconds.items() if title.partition(",")[0] in wanted}
+        return Survey(settings, entries, seconds, self.environment)
+
+    def differences(self, settings: Mapping[str, Any]) -> list[str]:
+        """In which settings it was made otherwise; which instruments, and what its folder is called, does not count."""
+        ours, theirs = (json.loads(json.dumps(dict(one))) for one in (self.settings, settings))
+        counted = (ours | theirs).keys() - {"instruments", "run"}
+        return sorted(name for name in counted if ours.get(name) != theirs.get(name))
+
     def measurements(self, instrument: str | None = None) -> Iterator[tuple[Entry, Measurement]]:
-        """Those of one instrument, or all."""
+        """Every measurement with the entry it stands in (whose seed, which instrument); of one instrument, or all."""
         for entry in self.entries:
             if isinstance(entry.found, Measurement) and instrument in (None, entry.instrument):
                 yield entry, entry.found
@@ -86,6 +102,8 @@ def inspect(
     seed: int = 0,
     untrained: int = UNTRAINED,
     progress: Callable[[str, int, int], None] | None = None,
+    earlier: Survey | None = None,
+    keep: Callable[[Survey], object] | None = None,
 ) -> Survey:
     """Survey every network of a run, where the run was loaded to.
 
@@ -93,6 +111,8 @@ def inspect(
     episodes   how many to draw from the test stream of `seed`
     untrained  how many untrained twins serve as a null
     progress   told before each instrument starts: its name, how many are done, how many there are
+    earlier    a survey made alike: what it has measured is taken over, not measured again
+    keep       given the survey as it stands after each instrument: whatever happens then, so much is kept
     """
     wanted, strangers = selected(only)
     require_int("episodes", episodes, 2)
@@ -100,22 +120,24 @@ def inspect(
     check_seed(seed, "seed")
     networks = dict(zip(run.recipe.seeds, run.models))  # a run without weights is refused here
     world = run.tunnel.sample(episodes, seed=seed, stream="test")
-    settings = {"episodes": episodes, "seed": seed, "stream": "test", "untrained": untrained, "instruments": wanted}
-    survey = Survey(
-        settings | {"recipe": run.recipe.to_dict(), "run": run.path.name if run.path else None, "step": run.steps},
-        [Entry(missing.name, None, missing) for missing in strangers],
-        environment=environment(run.device),
-    )
-    plan = [(of_seed, name) for of_seed in networks for name in wanted if name != LADDER]
-    total = len(plan) + (LADDER in wanted)
+    settings = settings_of(run, episodes, seed, untrained)
+    survey = _begun(settings, wanted, earlier)
+    survey.environment.update(environment(run.device))
+    survey.entries.extend(Entry(missing.name, None, missing) for missing in strangers)
+    jobs = {_title(name, of_seed): (of_seed, name) for of_seed in networks for name in wanted if name != LADDER}
+    plan = [job for title, job in jobs.items() if title not in survey.seconds]
+    ladder = LADDER in wanted and LADDER not in survey.seconds
+    total, before = len(plan) + ladder, len(survey.seconds)
 
     def measure(name: str, of_seed: int | None, instrument: Callable, *arguments: Any) -> None:
-        title = name if of_seed is None else f"{name}, seed {of_seed}"
+        title = _title(name, of_seed)
         if progress is not None:
-            progress(title, len(survey.seconds), total)
+            progress(title, len(survey.seconds) - before, total)
         start = time.perf_counter()
         survey.entries.extend(Entry(name, of_seed, one) for one in guarded(name, instrument, *arguments))
         survey.seconds[title] = time.perf_counter() - start
+        if keep is not None:
+            keep(survey)
 
     twins: dict[int, list] = {}
     for of_seed, name in plan:
@@ -124,6 +146,31 @@ def inspect(
             if run.device.startswith("cuda"):
                 torch.cuda.empty_cache()
         measure(name, of_seed, INSTRUMENTS[name], networks[of_seed], run.tunnel, world, twins[of_seed])
-    if LADDER in wanted:
+    if ladder:
         measure(LADDER, None, dynamics, run, world)
     return survey
+
+
+def settings_of(run: Run, episodes: int = EPISODES, seed: int = 0, untrained: int = UNTRAINED) -> dict[str, Any]:
+    """What decides the numbers of a survey, and of which run it is."""
+    told = {"episodes": episodes, "seed": seed, "stream": "test", "untrained": untrained}
+    return told | {"recipe": run.recipe.to_dict(), "run": run.path.name if run.path else None, "step": run.steps}
+
+
+def _title(name: str, of_seed: int | None) -> str:
+    return name if of_seed is None else f"{name}, seed {of_seed}"
+
+
+def _begun(settings: dict[str, Any], wanted: list[str], earlier: Survey | None) -> Survey:
+    """A survey with what an earlier one has measured; what it could not measure is tried again."""
+    if earlier is None:
+        return Survey(settings | {"instruments": wanted})
+    if differs := earlier.differences(settings):
+        raise InputError(f"earlier: must be a survey with the same {', '.join(differs)}")
+    done = {_title(entry.instrument, entry.seed) for entry, _ in earlier.measurements()}
+    names = [*earlier.settings["instruments"], *wanted]
+    return Survey(
+        settings | {"instruments": [name for name in NAMES if name in names]},
+        [entry for entry in earlier.entries if _title(entry.instrument, entry.seed) in done],
+        {title: spent for title, spent in earlier.seconds.items() if title in done},
+    )

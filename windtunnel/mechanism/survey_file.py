@@ -10,7 +10,6 @@ A kill at any moment leaves the old survey or the new one.  Equal arrays are sto
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -43,32 +42,6 @@ def save_survey(survey: Survey, folder: str | Path) -> Path:
     return folder / NAME
 
 
-def merged(survey: Survey, folder: str | Path) -> tuple[Survey, str | None]:
-    """The survey with what an earlier one in this folder measured by other instruments, and what became of that one.
-
-    Only where both were made alike (episodes, seed, twins, recipe, step): numbers in one file must belong together.
-    """
-    if not (Path(folder) / NAME).exists():
-        return survey, None
-    try:
-        earlier = load_survey(folder)
-    except InputError as error:
-        return survey, f"the earlier survey is replaced: {error}"
-    ours, theirs = (json.loads(json.dumps(one.settings)) | {"instruments": None} for one in (survey, earlier))
-    if ours != theirs:
-        differs = ", ".join(sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k)))
-        return survey, f"the earlier survey is replaced: it was made with another {differs}"
-    again = set(survey.settings["instruments"])
-    kept = [entry for entry in earlier.entries if entry.instrument not in again]
-    instruments = [name for name in earlier.settings["instruments"] if name not in again]
-    if not instruments:
-        return survey, None
-    seconds = {title: spent for title, spent in earlier.seconds.items() if title.split(",")[0] not in again}
-    settings = survey.settings | {"instruments": [*instruments, *survey.settings["instruments"]]}
-    whole = Survey(settings, [*kept, *survey.entries], seconds | survey.seconds, survey.environment)
-    return whole, f"kept from the earlier survey: {', '.join(instruments)}"
-
-
 def to_dict(survey: Survey) -> dict[str, Any]:
     """Plain data for JSON, without the arrays."""
     return {
@@ -86,7 +59,7 @@ def load_survey(path: str | Path) -> Survey:
     path = Path(path)
     path = path / NAME if path.is_dir() else path
     if not path.exists():
-        raise InputError(f"{path}: must be a survey; `windtunnel inspect RUN` makes one")
+        raise InputError(f"{path}: there is no survey here; `windtunnel inspect RUN` makes one")
     plain = read_json(path)
     found = plain.get("format") if isinstance(plain, dict) else None
     if found != FORMAT:
