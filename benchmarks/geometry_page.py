@@ -69,7 +69,8 @@ def _told(network: str, verdict: Entry) -> list[str]:
 def networks(evidence: Evidence) -> list[str]:
     """Which networks were looked at, how well they had learned, and what it took."""
     rows = []
-    for name in (name for name in SURVEYED if evidence.has(name)):
+    others = [name for name, cell in evidence.cells.items() if cell.get("survey") and name not in SURVEYED]
+    for name in (name for name in (*SURVEYED, *others) if evidence.has(name)):
         cell = evidence.cell(name)
         kl = Quantity.of_record(cell["conditions"]["home"]["metrics"]["kl_bits"])
         uniform = evidence.baseline(cell["world"], "uniform", "kl_bits")
@@ -79,9 +80,9 @@ def networks(evidence: Evidence) -> list[str]:
                 name,
                 *made_of(Recipe.from_dict(cell["recipe"])),
                 f"{len(cell['seeds'])} × {cell['recipe']['steps']}",
-                f"{kl.brief(2)} (uniform {uniform:.2g}{'; has not learnt' if kl.high > uniform / 2 else ''})",
+                f"{kl.brief(2)} (uniform {uniform:.2g}{_learnt(kl, uniform)})",
                 f"{_seeds(cell)} × {cell['planned']['survey']['episodes']}, {len(cell['survey'])} readings",
-                f"{spent['train'] + spent['setup']:.0f} + {spent.get('survey', 0.0):.0f}",
+                f"{spent['train'] + spent['setup']:.0f} + {spent.get('survey', 0.0):.0f}{_elsewhere(spent)}",
                 f"{made_with(cell['environment'])}, commit {cell['environment']['commit']}",
             ]
         )
@@ -90,13 +91,27 @@ def networks(evidence: Evidence) -> list[str]:
     return ["## The networks", "", *table(columns, rows)]
 
 
+def _learnt(kl: Quantity, uniform: float) -> str:
+    """On how many seeds it has not come half of the way from a uniform guess, where there are such."""
+    count = sum(value < uniform / 2 for value in kl.values)
+    if count == len(kl.values):
+        return "; seeds differ widely" if kl.high > uniform / 2 else ""
+    return f"; learnt on {count} of {len(kl.values)} seeds" if count else "; has not learnt"
+
+
+def _elsewhere(spent: Mapping[str, float]) -> str:
+    """The part that was not made on the device that is told: readings, from weights carried over."""
+    cpu = spent["total"] - spent["gpu"]
+    return f", {cpu:.0f} of these on two CPU cores" if cpu > 1 else ""
+
+
 def _seeds(cell: Mapping[str, Any]) -> str:
     """How many seeds the instruments have looked at: fewest to most."""
     seen: dict[str, set[int]] = {}
     for reading in cell["survey"]:
         if "seed" in (where := reading.get("where", {})):
             seen.setdefault(reading["name"], set()).add(where["seed"])
-    counts = sorted({len(seeds) for seeds in seen.values()})
+    counts = sorted({len(seeds) for seeds in seen.values()}) or [0]
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
@@ -127,10 +142,12 @@ def page(study: StudyFolder) -> str:
         " open; it is *undecided* when an interval straddles, or when the test does not survive Holm's correction"
         " over all claims, which is then said; *not identifiable* when"
         " the data cannot tell, and *not judged* where a network has not been trained yet, has not learned its task"
-        " or has no such tensor."
+        " (but for the stacked LSTM, whose published counterpart had not either) or has no such tensor."
         " First in each section stands the statement itself; what comes after it puts the same question to networks"
         " the paper does not speak of, without correction. Every line is a test of its own: the number with its 95%"
-        " interval, and on which side of which line the statement needs it.",
+        " interval, and on which side of which line the statement needs it. The readings behind it, with all their"
+        " nulls, are in `results/paper/cells/NAME.json` under `survey`; `windtunnel inspect NETWORK` makes the same of"
+        " a network of your own or of the zoo.",
         "",
         *table(
             ["statement", "published", "asked of", "answer"],

@@ -59,7 +59,12 @@ CASES = {  # instrument on a network, episodes and twins; which of its records; 
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = ("heads", "ranges", "roles")
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES]
+)
 def test_it_comes_first_of_six_in_a_sixth_of_the_draws(case, monkeypatch):
     make, measure, records = CASES[case]
     monkeypatch.setattr(sys.modules["windtunnel.mechanism.ranges"], "named_ranges", lambda tunnel: {"start": range(3)})
@@ -72,5 +77,4 @@ def test_it_comes_first_of_six_in_a_sixth_of_the_draws(case, monkeypatch):
             value, null = found[index].value, found[index].nulls[UNTRAINED]
             assert len(null) == TWINS
             first[index] += bool(value < null.min() if found[index].side == "below" else value > null.max())
-    told = {found[index].name: number for index, number in first.items()}
-    assert all((0 if records[index] else LOW) <= number <= HIGH for index, number in first.items()), told
+    assert all((0 if records[index] else LOW) <= number <= HIGH for index, number in first.items()), first
