@@ -63,7 +63,7 @@ def test_the_summary_shows_the_strongest_of_each_kind(place, inspected):
     null = show.number(float(strongest.nulls[strongest.strongest_null].mean()))
     effect = [] if strongest.effect is None else [f"{strongest.effect:+.1f}"]
     place = ", ".join(f"{key} {strongest.where[key]}" for key in ("layer", "method")) + ", seed 0"
-    told = [place, show.number(strongest.value), ">", null, strongest.strongest_null, *effect, told_p(strongest)]
+    told = [place, show.number(strongest.value), f"> {null}", strongest.strongest_null, *effect, told_p(strongest)]
     assert cells == ["bits lost to ablation", *told, str(len(found)), "ablate"]
     assert "not corrected for that choice" in shown and "--all" in shown
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_measured_is_one_line_and_the_rest_runs(place, inspected,
     wt.train(tunnel, "lstm", out=tmp_path / "lstm", **options)
     shown, _ = inspected(tmp_path / "lstm", "--only", "keys,lens,dynamics,clusters")
     assert "not measured: keys: lstm has no keys" in shown
-    assert "not measured: dynamics: seed 0 has 1 checkpoints: needs at least 3" in shown
+    assert "not measured: dynamics: seed 0 has 1 checkpoint: needs at least 3" in shown
     assert "not measured: clusters: Bijection has no hidden states" in shown and "logit lens" in shown
 
 

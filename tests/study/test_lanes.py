@@ -84,6 +84,8 @@ def test_a_number_of_lanes_that_cannot_be(lanes, tmp_path):
 
 
 SLOW = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background hands it down as ignored
 from dataclasses import replace
 from tests.study.micro import micro
 from windtunnel.study import reproduce
@@ -134,7 +136,7 @@ def test_ctrl_c_reaches_the_lanes_once_and_they_save(slow, tmp_path):
     study, lanes = slow
     until(lambda: len(list(tmp_path.glob("runs/*/seed-0/metrics.jsonl"))) >= 1)  # one steps, the other waits its turn
     study.send_signal(signal.SIGINT)
-    _, told = study.communicate(timeout=60)
+    _, told = study.communicate(timeout=180)
     assert study.returncode == -signal.SIGINT or "KeyboardInterrupt" in told
     assert not any(map(alive, lanes)) and list(tmp_path.glob("runs/*/seed-0/resume-*.safetensors"))
 

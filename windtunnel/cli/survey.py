@@ -30,14 +30,15 @@ def print_summary(survey: Survey) -> None:
             rows.append([*_summary_row(entry, strongest), str(len(answers)), instrument])
         else:
             unanswered.append(f"{question} ({found[0][1].note})")
-    columns = ["measured", "where", "value", "asked", "null", "which null", "effect", "p", "of", "instrument"]
-    show.print_table("", columns, rows, "llrlrlrrrl", spare=("which null", "where", "instrument"))
+    columns = ["measured", "where", "value", "null", "which null", "effect", "p", "of", "instrument"]
+    show.print_table("", columns, rows, "llrrlrrrl", spare=("where", "which null", "instrument"))
     _print_floor(shown)
     if unanswered:
         show.print_text(f"no answer here: {'; '.join(unanswered)}")
     show.print_text(
         "Each line is the strongest of so many (of) over places and seeds, and its p is not corrected for that choice:"
-        " --all prints every one of them, with its place, interval and nulls.",
+        " --all prints every one of them, with its place, interval and nulls. A value counts above (>), below (<) or on"
+        " either side (≠) of its null.",
         "dim",
     )
 
@@ -85,10 +86,11 @@ def _summary_row(entry: Entry, found: Measurement) -> list[str]:
     name = found.name.removesuffix(", best of all")
     named = name if found.unit in ("", *name.split()) else f"{name}, {found.unit}"
     which = found.strongest_null
-    null = ["", ""] if which is None else [show.number(float(np.mean(found.nulls[which]))), which]
+    mean = "" if which is None else show.number(float(np.mean(found.nulls[which])))
+    null = ["", ""] if which is None else [f"{ASKED[found.side]} {mean}", which]
     place = [f"{key} {_words(value)}" for key, value in found.where.items() if key in PLACE]
     place += [] if entry.seed is None else [f"seed {entry.seed}"]
-    return [named, ", ".join(place), show.number(found.value), ASKED[found.side], *null, *_against(found)]
+    return [named, ", ".join(place), show.number(found.value), *null, *_against(found)]
 
 
 def _row(entry: Entry, found: Measurement) -> list[str]:

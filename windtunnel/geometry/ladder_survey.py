@@ -31,7 +31,9 @@ def dynamics(run: Run, episodes: Episodes, progress: Callable[[str], None] | Non
         return [Missing("dynamics", str(error))]
     short = [seed for seed, steps in ladders.items() if len(steps) < 3]
     if short:
-        return [Missing("dynamics", f"seed {short[0]} has {len(ladders[short[0]])} checkpoints: needs at least 3")]
+        kept = len(ladders[short[0]])
+        few = f"seed {short[0]} has {kept} checkpoint{'s' * (kept != 1)}: needs at least 3"
+        return [Missing("dynamics", f"{few} (train with `--ladder 12`)")]
     curves = {}
     for seed, steps in ladders.items():
         if progress is not None:
