@@ -63,7 +63,7 @@ def test_the_summary_shows_the_strongest_of_each_kind(place, inspected):
     null = show.number(float(strongest.nulls[strongest.strongest_null].mean()))
     effect = [] if strongest.effect is None else [f"{strongest.effect:+.1f}"]
     place = ", ".join(f"{key} {strongest.where[key]}" for key in ("layer", "method")) + ", seed 0"
-    told = [place, show.number(strongest.value), f"> {null}", strongest.strongest_null, *effect, told_p(strongest)]
+    told = [place, show.number(strongest.value), null, strongest.strongest_null, *effect, told_p(strongest)]
     assert cells == ["bits lost to ablation", *told, str(len(found)), "ablate"]
     assert "not corrected for that choice" in shown and "--all" in shown
 

@@ -15,7 +15,7 @@ from windtunnel.mechanism.inspect import Entry
 
 Found = tuple[Entry, Measurement]
 PLACE = ("layer", "head", "method", "tensor", "hypotheses", "stream", "lag")  # what a summary tells of a place
-ASKED = {"above": ">", "below": "<", "both": "≠"}  # on which side of its null a value counts
+ASKED = {"above": "", "below": "< ", "both": "≠ "}  # on which side of its null a value counts: above, unless told
 FAR = 1000.0  # standard deviations of a null: beyond, only their order of magnitude means anything
 
 
@@ -31,14 +31,17 @@ def print_summary(survey: Survey) -> None:
         else:
             unanswered.append(f"{question} ({found[0][1].note})")
     columns = ["measured", "where", "value", "null", "which null", "effect", "p", "of", "instrument"]
-    show.print_table("", columns, rows, "llrrlrrrl", spare=("where", "which null", "instrument"))
+    justify = "llrrlrrrl"
+    if not show.fits(columns, rows, justify):  # places are long, and --all tells them: names come first
+        columns, rows, justify = columns[:1] + columns[2:], [row[:1] + row[2:] for row in rows], "lrrlrrrl"
+    show.print_table("", columns, rows, justify, spare=("which null", "instrument"))
     _print_floor(shown)
     if unanswered:
         show.print_text(f"no answer here: {'; '.join(unanswered)}")
     show.print_text(
         "Each line is the strongest of so many (of) over places and seeds, and its p is not corrected for that choice:"
-        " --all prints every one of them, with its place, interval and nulls. A value counts above (>), below (<) or on"
-        " either side (≠) of its null.",
+        " --all prints every one of them, with its place, interval and nulls. A value counts above its null,"
+        " below it after a <, on either side after a ≠.",
         "dim",
     )
 
@@ -87,7 +90,7 @@ def _summary_row(entry: Entry, found: Measurement) -> list[str]:
     named = name if found.unit in ("", *name.split()) else f"{name}, {found.unit}"
     which = found.strongest_null
     mean = "" if which is None else show.number(float(np.mean(found.nulls[which])))
-    null = ["", ""] if which is None else [f"{ASKED[found.side]} {mean}", which]
+    null = ["", ""] if which is None else [f"{ASKED[found.side]}{mean}", which]
     place = [f"{key} {_words(value)}" for key, value in found.where.items() if key in PLACE]
     place += [] if entry.seed is None else [f"seed {entry.seed}"]
     return [named, ", ".join(place), show.number(found.value), *null, *_against(found)]
