@@ -9,9 +9,9 @@ gathers, which null it draws from them, and how it searches over layers and head
 
 In both the value and the draws of the null are exchangeable: alarms are binomial, and must lie within the central 99.9%
 of that.  Two things keep a rate from being 0.05 exactly.  Counted p-values have steps: `stated` is the largest rate up
-to 0.05 that a null of so many draws can have.  And the five twins of a survey are judged by Student's t, which is exact
-only where they scatter normally, while the best of several places has a long tail; so of these it is asked that the
-subject be the most extreme of six in one draw of six, which needs no assumption, and that t overstate at most twofold.
+to 0.05 that a null of so many draws can have.  And the five twins of a survey are judged by a t that is cautious where
+they scatter normally, because the best of several places has a long tail; so of these it is asked that the subject be
+the most extreme of six in one draw of six, which needs no assumption, and that alarms be no more than stated.
 
 The instruments are whole, but for the number of draws and replicates (see FEW).
 """
@@ -151,7 +151,7 @@ def test_one_more_untrained_network_is_seldom_told_from_its_twins(name: str, own
             above, below = m.value > sample.max(), m.value < sample.min()
             first = {"above": above, "below": below, "both": above or below}[m.side]
             most_extreme.add(reading, bool(first), sides / (1 + UNTRAINED))
-            alarms.add(reading, m.p_value <= RATE, 2 * RATE)
+            alarms.add(reading, m.p_value <= RATE, RATE)
     assert not most_extreme.outside()
     assert not alarms.outside(above_only=True)
 

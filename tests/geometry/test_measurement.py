@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from windtunnel.errors import InputError
 from windtunnel.geometry import Measurement
@@ -24,12 +25,25 @@ def test_many_draws_are_counted():
     assert record(97.5, {"a": sample}, "both").p_value == pytest.approx(2 * 2 / 100)
 
 
-def test_few_draws_use_student_t():
+def test_few_draws_use_student_t_with_two_degrees_of_freedom():
     sample = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
-    # t = (10 − 2) / (1.5811 · √1.2) = 4.6188 with 4 degrees of freedom
-    assert record(10.0, {"a": sample}).p_value == pytest.approx(0.004947, abs=2e-5)
-    assert record(10.0, {"a": sample}, "below").p_value == pytest.approx(1 - 0.004947, abs=2e-5)
+    t = 8.0 / math.sqrt(2.5 * 1.2)
+    p = (1 - t / math.sqrt(2 + t * t)) / 2  # that t's tail in closed form
+    assert record(10.0, {"a": sample}).p_value == pytest.approx(p, rel=1e-9)
+    assert record(10.0, {"a": sample}, "below").p_value == pytest.approx(1 - p)
     assert record(2.0, {"a": sample}, "both").p_value == pytest.approx(1.0)
+    three = record(10.0, {"a": sample[1:4]})  # one degree of freedom: Cauchy's law
+    assert three.p_value == pytest.approx(0.5 - math.atan(8.0 / math.sqrt(4 / 3)) / math.pi)
+
+
+@pytest.mark.parametrize("draws", [3, 5, 12, 18])
+@pytest.mark.parametrize("law", ["normal", "gumbel", "laplace", "uniform"])
+def test_one_more_of_few_draws_is_told_from_them_no_more_often_than_stated(law, draws):
+    """Also where the draws have the law of a maximum; 4,000 trials, within the central 99.9% of the binomial."""
+    sampled = getattr(np.random.default_rng(draws), law)(size=(4000, 1 + draws))
+    p = np.array([record(first, {"a": rest}).p_value for first, *rest in sampled])
+    for rate in (0.05, 0.01):
+        assert np.sum(p <= rate) <= binom.ppf(0.9995, len(p), rate)
 
 
 def test_the_closest_null_is_the_strongest():

@@ -9,7 +9,7 @@ import numpy as np
 
 from windtunnel.cli import show
 from windtunnel.geometry import Measurement
-from windtunnel.geometry.measurement import COUNTED, least_p
+from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p
 from windtunnel.mechanism import Survey
 from windtunnel.mechanism.inspect import Entry
 
@@ -60,7 +60,8 @@ def _print_floor(shown: Iterable[Measurement]) -> None:
     if any(map(at_floor, shown)):
         show.print_text(
             f"≤: no draw of the null is as extreme. p is counted over its draws, so it is never below 1/(draws + 1), "
-            f"twice that where the effect may lie on both sides; of fewer than {COUNTED} draws it is Student's t.",
+            f"twice that where the effect may lie on both sides; of fewer than {COUNTED} draws it is Student's t with "
+            f"{FREEDOM} degrees of freedom.",
             "dim",
         )
 

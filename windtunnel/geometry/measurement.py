@@ -7,8 +7,10 @@ dimension, shuffled labels, another episode's activations.  A null is kept as a 
 The p-value of a value v against a sample of B draws is one-sided ("both": doubled):
 
     B ≥ 19      (1 + draws at least as extreme as v) / (B + 1): no assumption, and never below `least_p`
-    2 ≤ B < 19  Student's t of (v − mean) / (sd · √(1 + 1/B)) with B − 1 degrees of freedom: would one more draw lie so
-                far out?  Five untrained networks could never reach 0.05 by counting; this assumes they scatter normally
+    2 ≤ B < 19  Student's t of (v − mean) / (sd · √(1 + 1/B)): would one more draw lie so far out?  Five untrained
+                networks could never reach 0.05 by counting.  With two degrees of freedom (below five draws (B − 1)/2),
+                not the B − 1 of normal scatter: the best of many heads has a long tail, and so the rate is kept for
+                Gumbel's law, the limit law of a maximum, as well.  Where scatter is normal, 0.05 means 0.02
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from scipy.special import stdtr
 from windtunnel.errors import InputError
 
 COUNTED = 19  # from this many draws on, a p-value is counted and, one-sided, can reach 0.05
+FREEDOM = 2  # degrees of freedom, at most, of the t that judges fewer
 
 
 def least_p(draws: int, side: str) -> float:
@@ -95,8 +98,8 @@ class Measurement:
     def _p(self, name: str) -> float:
         sample = np.asarray(self.nulls[name], dtype=float).ravel()
         if 2 <= len(sample) < COUNTED and (z := self._z(name)) is not None and math.isfinite(z):
-            upper = float(stdtr(len(sample) - 1, -z / math.sqrt(1 + 1 / len(sample))))
-            above, below = upper, 1.0 - upper
+            t, freedom = z / math.sqrt(1 + 1 / len(sample)), min(FREEDOM, (len(sample) - 1) / 2)
+            above, below = float(stdtr(freedom, -t)), float(stdtr(freedom, t))
         else:
             above = float(1 + np.sum(sample >= self.value)) / (1 + len(sample))
             below = float(1 + np.sum(sample <= self.value)) / (1 + len(sample))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.geometry.measurement import COUNTED, least_p
+from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.source import Source
 from windtunnel.report.words import listed, short
@@ -29,8 +29,8 @@ HOW = (
     "signal: the mean of its draws, and a thin bar over them (of many draws, the middle nine tenths). p is that of the "
     "null which comes closest, one-sided where an effect has a side. Counted over B draws it is never below 1/(B + 1), "
     "twice that where an effect may lie on both sides, however far away the dot; of fewer than "
-    f"{COUNTED} draws it comes from Student's t. It is not corrected for the number of places: of twenty that carry "
-    f"nothing, one has p ≤ {LEVEL}."
+    f"{COUNTED} draws it comes from Student's t with {FREEDOM} degrees of freedom. It is not corrected for the number "
+    f"of places: of twenty that carry nothing, one has p ≤ {LEVEL}."
 )
 """What a reader must know of every chart made here."""
 MOVED = (
