@@ -99,7 +99,8 @@ def _row(one: Attempt) -> list[str]:
     median = f"{one.median_s:.1f}" if math.isfinite(one.median_s) else "not reached"
     _, tunnel, model, target = one.key
     where = [f"{tunnel} / {model}", f"{target:g}", median, spread, f"{one.reached} of {len(one.seconds)}"]
-    return [*where, setup, one.recipe, one.date[:10], one.commit]
+    recipe = f"{one.recipe} ({one.note})" if one.note else one.recipe
+    return [*where, setup, recipe, one.date[:10], one.commit]
 
 
 def page(attempts: list[Attempt]) -> str:
@@ -112,8 +113,8 @@ def page(attempts: list[Attempt]) -> str:
         "Written by `python benchmarks/pages.py` from `benchmarks/results/*/records/`; do not edit. Seconds of"
         " training of one network alone until it is within so many bits (KL) of the exact belief, the median over"
         " seeds; set-up (building, compiling, capturing) and validation are not on the clock. Set-up is given twice:"
-        " for the first seed, which compiles, and as the median of the later ones, which in the same process find"
-        " that done."
+        " for the first seed, which compiles unless a note says otherwise, and as the median of the later ones, which"
+        " in the same process find that done."
         " A pass is confirmed on 20,000 further validation episodes unless the file says otherwise. A record is"
         " replaced only by an attempt of at least five seeds that is faster at p < 0.01 (one-sided rank-sum test). A"
         " world with other settings than the usual ones, which are then named, has records of its own.",

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from windtunnel.errors import InputError
+from windtunnel.study import compare
 from windtunnel.study.files import markdown
 from windtunnel.study.quantity import Quantity
 
@@ -70,6 +73,28 @@ def reach_part(folder: Path) -> list[str]:
     ]
     lines += ["## Beyond the trained length of 20", ""]
     return lines + table(columns, longer)
+
+
+def again_part(first: Path, again: Path) -> list[str]:
+    """The same recipes on the same seeds, at a later commit: is what they reach still the same?"""
+    rows = []
+    for path in sorted(again.glob("*.json")):
+        before, after = load(first / path.name), load(path)
+        if before["recipe"] != after["recipe"]:
+            raise InputError(f"{path}: must be of the same recipe and seeds as {first / path.name}")
+        seeds = tuple(after["recipe"]["seeds"])
+        told = [after["name"]]
+        for name in ("kl_bits", "entropy_mae_bits"):
+            old, new = (result["scores"]["home"][name] for result in (before, after))
+            quantities = [replace(Quantity.of_record(record), seeds=seeds) for record in (new, old)]
+            told += [interval(old), interval(new), f"{compare.ratio(*quantities).brief(3)} ×"]
+        rows.append([*told, f"{before['environment']['commit']} → {after['environment']['commit']}"])
+    columns = ["recipe", "KL, bits: then", "now", "ratio", "entropy error, bits: then", "now", "ratio", "commits"]
+    say = (
+        "Ratios are geometric means over seeds, paired, with 95% intervals: one that holds 1 shows no change. Even the"
+        " same seed on the same code does not come out the same twice, because sums on a GPU are taken in any order."
+    )
+    return ["## The same recipes again, as the code has grown faster", "", say, "", *table(columns, rows)]
 
 
 def training_part(files: list[Path]) -> list[str]:
@@ -136,7 +161,7 @@ def kernels_part(path: Path) -> list[str]:
     return ["## Kernels against their plain twins", "", where, "", *table(columns, rows)]
 
 
-def sampling_part(path: Path) -> list[str]:
+def sampling_part(path: Path, place: str) -> list[str]:
     """Episodes per second beside plain NumPy."""
     result = load(path)
     rows = [
@@ -146,7 +171,7 @@ def sampling_part(path: Path) -> list[str]:
     columns = ["sampler", "episodes/s", "over plain NumPy", "over tuned NumPy"]
     environment = result["environment"]
     where = f"{made_with(environment)}, {environment['threads']} threads"
-    return ["## Sampling with exact posteriors on a CPU", "", where, "", *table(columns, rows)]
+    return [f"## Sampling with exact posteriors on {place}", "", where, "", *table(columns, rows)]
 
 
 def page(results: Path) -> str:
@@ -160,8 +185,10 @@ def page(results: Path) -> str:
         "",
     ]
     lines += reach_part(results / "h200" / "reach")
+    lines += again_part(results / "h200" / "reach", results / "h200" / "reach-again")
     lines += training_part(sorted((results / "h200").glob("training*.json")))
     lines += seeds_part(sorted((results / "h200" / "seeds").glob("*.json")))
     lines += kernels_part(results / "h200" / "kernels.json")
-    lines += sampling_part(results / "cpu" / "sampling.json")
+    lines += sampling_part(results / "h200" / "sampling.json", "a GPU")
+    lines += sampling_part(results / "cpu" / "sampling.json", "a CPU")
     return "\n".join(lines).rstrip() + "\n"

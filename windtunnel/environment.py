@@ -69,7 +69,10 @@ def require_device(device: str) -> str:
 
 
 def commit() -> str | None:
-    """The commit of the source tree this package runs from; without one, what WINDTUNNEL_COMMIT says."""
+    """What WINDTUNNEL_COMMIT says, for a copied tree that has no history or another's; else the commit of the source
+    tree that this package runs from."""
+    if told := os.environ.get("WINDTUNNEL_COMMIT"):
+        return told
     here = Path(__file__).resolve().parent
     try:
         if not (here.parent / ".git").exists():
@@ -77,7 +80,7 @@ def commit() -> str | None:
         text = _git("rev-parse", "--short=12", "HEAD", cwd=here)
         return text + ("-dirty" if _git("status", "--porcelain", cwd=here) else "")
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("WINDTUNNEL_COMMIT")  # a copied tree without its history may still be told
+        return None
 
 
 def _git(*words: str, cwd: Path) -> str:

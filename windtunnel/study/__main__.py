@@ -9,7 +9,7 @@
 
 On a machine whose disk is lost afterwards: carry the merged folder away after each sitting and begin with it on the
 next machine; finished cells are not made again, though their networks are gone.  `--disk-minutes` begins no cell that
-this machine would lose half made.  Give the commit in WINDTUNNEL_COMMIT where there is no git.
+this machine would lose half made.  Give the commit in WINDTUNNEL_COMMIT where git cannot tell it.
 
 The `windtunnel` command does the same with progress bars, but needs rich and tyro.
 """

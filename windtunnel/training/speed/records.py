@@ -32,8 +32,9 @@ class Attempt:
     recipe   its name, with what was changed
     seconds  of training, one per seed; infinite for a seed that never passed
     setup_s  seconds of building, compiling and capturing, one per seed in the order of training: the first has no
-             compiled work to go back to, the later ones, in the same process, have
+             compiled work to go back to, unless the note says so; the later ones, in the same process, have
     date, commit, file   where it comes from
+    note     what its maker had to say
     """
 
     key: tuple[str, str, str, float]
@@ -43,6 +44,7 @@ class Attempt:
     date: str
     commit: str
     file: str
+    note: str = ""
 
     @property
     def reached(self) -> int:
@@ -123,6 +125,7 @@ def attempts_in(result: dict[str, Any], file: str) -> list[Attempt]:
             result["date"],
             place["commit"] or "",
             file,
+            result.get("note", ""),
         )
         for target in result["targets_bits"]
     ]
