@@ -92,6 +92,7 @@ def test_claims_prints_the_ledger(study, output):
     assert re.search(rf"^{len(entries)} claims: {len(entries)} not tested at this scale$", shown, re.MULTILINE)
     told = output("claims", study, "--only", "length-30")
     assert "0.012 bits" in told and "needs the cell hmm-transformer" in told
+    assert {"length-30:", "roles:"} <= set(output("claims", study, "--only", "length-30,roles").split())
 
 
 def test_claims_that_were_not_tested_are_counted_by_their_reasons(study, output, monkeypatch):
@@ -138,8 +139,8 @@ def test_claims_json(study, output):
     told = json.loads(output("claims", study, "--json"))
     assert told["study"]["preset"] == "micro" and len(told["claims"]) > 40
     assert {"id", "claim", "source", "published", "measured", "outcome", "verdict", "reasons"} <= set(told["claims"][0])
-    (one,) = json.loads(output("claims", study, "--json", "--only", "roles"))["claims"]
-    assert one["id"] == "roles"
+    chosen = json.loads(output("claims", study, "--json", "--only", "roles,length-30"))["claims"]
+    assert [one["id"] for one in chosen] == ["roles", "length-30"]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ class Claims:
     Those that the study tests are shown one by one, the others counted by the reason why they were not tested.
     """
 
-    only: Annotated[str | None, shown("CLAIM")] = None
-    """One claim in full, with the reasons for its verdict."""
+    only: Annotated[str | None, shown("CLAIM,CLAIM")] = None
+    """These claims in full, with the reasons for their verdicts."""
     all: Switch = False
     """List every claim, those that were not tested too."""
     json: Switch = False
@@ -39,11 +39,12 @@ def run(words: list[str]) -> None:
     study = StudyFolder(folder)
     entries = _entries(study)
     if options.only is not None:
-        entries = [_chosen(options.only, entries, study)]
+        entries = [_chosen(name, entries, study) for name in dict.fromkeys(options.only.split(","))]
     if options.json:
         show.print_json({"study": study.head(), "claims": entries})
     elif options.only is not None:
-        print_claim(entries[0])
+        for entry in entries:
+            print_claim(entry)
     else:
         print_scorecard(study.cells())
         print_ledger(entries, options.all)

@@ -1,0 +1,120 @@
+"""Every measurement of a GPU that the pages show, one after another: each has the card to itself.
+
+    python benchmarks/sitting.py --out sitting                 all of them, in two hours or so
+    python benchmarks/sitting.py --out sitting --minutes 28    no job begins that would not end in time
+    python benchmarks/sitting.py --list                        what there is, and about how long each takes
+
+A job that has ended is not done again: given once more, the command goes on where it was stopped.  What a job said is
+kept as NAME.txt; results are laid out as in benchmarks/results/h200, to be copied there.  Seconds are those of one
+H200 whose compiler cache is empty.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from common import Parser, positive, run
+
+from windtunnel.environment import require_device
+from windtunnel.errors import InputError, require_choice
+from windtunnel.training.files import require_writable
+from windtunnel.training.speed.cases import PAIRS
+from windtunnel.training.standard import NAMED
+
+HERE = Path(__file__).resolve().parent
+GOALS = "hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,hmm/mlp,hmm/transformer"
+REACH_S = {"hmm-transformer-long": 200, "hmm-transformer-9x256": 140, "hmm-mamba": 130}
+RECORD_S, REACH_USUAL_S = 120, 110
+
+
+@dataclass(frozen=True)
+class Job:
+    """A script of this folder with its words, in which OUT stands for the folder of the results; about how long."""
+
+    script: str
+    words: str
+    about_s: int
+
+    def command(self, out: Path) -> list[str]:
+        words = [word.replace("OUT", str(out)) for word in self.words.split()]
+        return [sys.executable, str(HERE / f"{self.script}.py"), *words]
+
+
+def jobs() -> dict[str, Job]:
+    """By name, in the order of what a reader would miss most."""
+    found = {
+        "training-2048": Job("training", f"--only {GOALS} --batch 2048 --json OUT/training-2048.json", 220),
+        "training": Job("training", f"--only {GOALS} --json OUT/training.json", 220),
+        "record-hmm": Job("records", "attempt hmm-transformer-9x256 --seeds 5 --out OUT/records", 230),
+        "record-bijection": Job(
+            "records",
+            "attempt bijection-transformer --seeds 5 --set average=0.99 --set steps=2000 --out OUT/records",
+            110,
+        ),
+        "compile": Job(
+            "training", "--only compile,hmm/transformer-9x256,bijection/transformer --json OUT/compile.json", 150
+        ),
+        "instruments": Job("instruments", "--growth --json OUT/instruments.json", 200),
+        "sampling": Job("sampling", "--json OUT/sampling.json", 15),
+        "kernels": Job("kernels", "--json OUT/kernels.json", 60),
+        "precision": Job("precision", "--json OUT/precision.json", 150),
+    }
+    for name in NAMED:
+        seeds = 1 if name == "hmm-transformer-long" else 3
+        words = f"--only {name} --seeds {seeds} --out OUT/reach"
+        found[f"reach-{name}"] = Job("reach", words, REACH_S.get(name, REACH_USUAL_S))
+    for name in PAIRS:
+        found[f"record-{name}"] = Job("records", f"attempt {name} --seeds 3 --out OUT/records", RECORD_S)
+    return found
+
+
+def main() -> None:
+    known = jobs()
+    parser = Parser(description="Every measurement of a GPU, one after another.")
+    parser.add_argument("--out", type=Path, default=None, help="folder of the results, also of those that are there")
+    parser.add_argument("--minutes", type=positive, default=None, help="begin nothing that would not end by then")
+    parser.add_argument("--only", default=",".join(known), help="jobs in their order, separated by commas")
+    parser.add_argument("--list", action="store_true", help="say what there is and do nothing")
+    options = parser.parse_args()
+    names = options.only.split(",")
+    for name in names:
+        require_choice("--only", name, known)
+    if options.list:
+        print(*(f"{known[name].about_s:4d} s  {name}" for name in names), sep="\n")
+        return
+    if options.out is None:
+        raise InputError("--out: must be a folder, or --list to see what there is")
+    require_device("cuda")
+    require_writable(options.out / "any.txt")
+    options.out.mkdir(parents=True, exist_ok=True)
+    failed = sit(known, names, options.out.resolve(), options.minutes)
+    if failed:
+        raise InputError(f"failed: {', '.join(failed)}; what they said last is in {options.out}/NAME.failed.txt")
+
+
+def sit(known: dict[str, Job], names: list[str], out: Path, minutes: float | None) -> list[str]:
+    """Do those that have not been done, and return which failed; time is kept from the start of this call."""
+    began, failed = time.monotonic(), []
+    for name in names:
+        job, done = known[name], out / f"{name}.txt"
+        left_s = float("inf") if minutes is None else 60 * minutes - (time.monotonic() - began)
+        if done.exists() or job.about_s > left_s:
+            print(f"{name}: {'done before' if done.exists() else f'left out, takes about {job.about_s} s'}", flush=True)
+            continue
+        start, going = time.monotonic(), out / f"{name}.failed.txt"  # its name, until it has not
+        with going.open("w") as said:
+            code = subprocess.run(job.command(out), stdout=said, stderr=subprocess.STDOUT, check=False).returncode
+        print(f"{name}: {'done' if code == 0 else 'FAILED'} in {time.monotonic() - start:.0f} s", flush=True)
+        if code == 0:
+            going.replace(done)
+        else:
+            failed.append(name)
+    return failed
+
+
+if __name__ == "__main__":
+    run(main)
