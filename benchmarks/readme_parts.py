@@ -1,5 +1,5 @@
-"""The parts of README.md that are made from committed results: what recipes reach, and of the study the verdicts in
-short, the primitives table and its figure.
+"""The parts of README.md that are made from committed results: what recipes reach, how fast, and of the study the
+verdicts in short, the primitives table and its figure.
 
 `python benchmarks/pages.py` puts them between `<!-- made: NAME -->` and `<!-- end -->`.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from findings import findings
+from readme_speed import speed
 from tables import interval, load
 
 from windtunnel.study.evidence import Evidence, NotMeasured, cell_not_run
@@ -61,7 +62,7 @@ REACH = {
 
 def parts(results: Path, study: StudyFolder | None) -> dict[str, str]:
     """Name -> Markdown."""
-    found = {"reach": reach(results / "h200" / "reach", study)}
+    found = {"reach": reach(results / "h200" / "reach", study), "speed": speed(results)}
     if study is None:
         return found | {"findings": NOT_YET, "verdicts": NOT_YET, "primitives": "No networks yet, so no table."}
     return found | {"findings": findings(study), "verdicts": verdicts(study), "primitives": primitives(study)}
