@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+import readers
 
 from windtunnel.study.claims.length import LINES
 from windtunnel.study.evidence import Evidence, NotMeasured
@@ -18,8 +21,6 @@ from windtunnel.study.scorecard import scorecard
 from windtunnel.study.verdict import NOT, ONLY_AS, REPRODUCED
 
 REPLACED = "bijection-replacement"
-DEPTH = 6  # of the Transformers of 2.67M
-INERT = 0.1  # of the way to a donor's belief: what moves the prediction less is called inert
 SAME_GROUPING = 0.9  # adjusted Rand: from here on two groupings are called the same
 
 
@@ -37,8 +38,8 @@ class Finding:
     words: Callable[[Evidence], str]
 
 
-def findings(study: StudyFolder) -> str:
-    """Those that hold, one a line."""
+def findings(study: StudyFolder, results: Path) -> str:
+    """Those that hold, one a line; of the study, and one of a benchmark among the result files."""
     outcomes, evidence = {entry["id"]: entry["outcome"] for entry in study.ledger()}, study.evidence()
     lines = []
     for finding in FINDINGS:
@@ -47,6 +48,8 @@ def findings(study: StudyFolder) -> str:
                 lines.append(f"- **{finding.head}** {finding.words(evidence)}")
             except NotMeasured:
                 continue
+    if found := readers.finding(results):
+        lines.append(f"- **What can be read depends on the reader.** {found}")
     tested = {row.primitive for row in scorecard(study.cells()) if row.network}
     if untested := [primitive for primitive in PRIMITIVES if primitive not in tested]:
         lines.append(f"- Not yet run at full size: {', '.join(untested)}.")
@@ -149,28 +152,6 @@ def _holds(evidence: Evidence) -> str:
     )
 
 
-def _used(evidence: Evidence) -> str:
-    """Of the last layer of the HMM Transformer; not told unless what is read is inert and what is written is not."""
-    last = f"blocks.{DEPTH - 1}.residual"
-
-    def moved(subspace: str) -> float:
-        return evidence.record("hmm-transformer", "moved to the donor by a swap", subspace=subspace, tensor=last).mean
-
-    if not max(moved("decoded belief"), moved("entropy axis")) < INERT < moved("written belief"):
-        raise NotMeasured("what can be read is used, or what is written is not")
-    belief, entropy = (
-        evidence.record("hmm-transformer", f"{what} decoded, R²", layer=DEPTH - 1).mean
-        for what in ("belief", "entropy")
-    )
-    return (
-        f"A linear map reads the belief off the HMM Transformer's last layer (R² {belief:.2g}) and its entropy"
-        f" ({entropy:.2g}). Exchanged for another episode's, the directions that it reads move the prediction"
-        f" {moved('decoded belief'):.2g} and {moved('entropy axis'):.2g} of the way, less than random ones; those along"
-        f" which the layer moves with the belief {moved('written belief'):.2g}. Likewise in Mamba, the LSTM and on both"
-        " bijections ([docs/geometry.md](docs/geometry.md), beside the statements)."
-    )
-
-
 def _size(evidence: Evidence) -> str:
     found = evidence.cell("hmm-transformer-9x256")["parameters"]
     return f"Nine layers of width 256 have {found:,} parameters, not the 2.68 million that are stated."
@@ -194,7 +175,6 @@ FINDINGS = (
         {"orthogonal-keys": NOT, "one-frame-head": NOT, "mamba-five-clusters": NOT},
         _no_geometry,
     ),
-    Finding("What can be read is not what is used.", {"belief-readable": REPRODUCED}, _used),
     Finding(
         "Other statements hold.",
         {"sharpening": REPRODUCED, "every-layer": REPRODUCED, "belief-readable": REPRODUCED},

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import readers
 import torch
 from geometry_beside import beside
 from tables import made_with, table
@@ -127,8 +129,8 @@ def made_of(recipe: Recipe) -> list[str]:
     return [f"{shape['depth']} × {shape['width']}{heads}{style}", str(shape.get("positions", "–")), f"{rate}, {batch}"]
 
 
-def page(study: StudyFolder) -> str:
-    """The whole page."""
+def page(study: StudyFolder, results: Path) -> str:
+    """The whole page; one table beside it comes from the benchmarks' result files."""
     ledger = {entry["id"]: entry for entry in study.ledger()}
     entries = [ledger[claim.id] for claim in GEOMETRIC]
     lines = [
@@ -157,4 +159,4 @@ def page(study: StudyFolder) -> str:
     for entry in entries:
         lines += section(entry)
     evidence = study.evidence()
-    return "\n".join(lines + beside(evidence) + networks(evidence)).rstrip() + "\n"
+    return "\n".join(lines + beside(evidence) + readers.section(results) + networks(evidence)).rstrip() + "\n"

@@ -38,7 +38,7 @@ def pages(root: Path) -> dict[str, str | None]:
     found: dict[str, str | None] = {
         "docs/results.md": tables.page(results),
         "docs/records.md": records.page(records.load_attempts(results)),
-        "docs/geometry.md": geometry_page.page(study) if study.exists() else None,
+        "docs/geometry.md": geometry_page.page(study, results) if study.exists() else None,
         readme_parts.FIGURE: primitives_figure.figure(study) if study.exists() else None,
         "zoo/README.md": zoo.table(),
     }

@@ -65,7 +65,7 @@ def parts(results: Path, study: StudyFolder | None) -> dict[str, str]:
     found = {"reach": reach(results / "h200" / "reach", study), "speed": speed(results)}
     if study is None:
         return found | {"findings": NOT_YET, "verdicts": NOT_YET, "primitives": "No networks yet, so no table."}
-    return found | {"findings": findings(study), "verdicts": verdicts(study), "primitives": primitives(study)}
+    return found | {"findings": findings(study, results), "verdicts": verdicts(study), "primitives": primitives(study)}
 
 
 def reach(folder: Path, study: StudyFolder | None) -> str:

@@ -91,8 +91,9 @@ def again_part(first: Path, again: Path) -> list[str]:
         rows.append([*told, f"{before['environment']['commit']} → {after['environment']['commit']}"])
     columns = ["recipe", "KL, bits: then", "now", "ratio", "entropy error, bits: then", "now", "ratio", "commits"]
     say = (
-        "Ratios are geometric means over seeds, paired, with 95% intervals: one that holds 1 shows no change. Even the"
-        " same seed on the same code does not come out the same twice, because sums on a GPU are taken in any order."
+        "Ratios are geometric means over seeds, paired, with 95% intervals: one that holds 1 does not show a change."
+        " Even the same seed on the same code does not come out the same twice, because sums on a GPU are taken in any"
+        " order."
     )
     return ["## The same recipes again, as the code has grown faster", "", say, "", *table(columns, rows)]
 

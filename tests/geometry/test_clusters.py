@@ -7,7 +7,7 @@ import pytest
 
 from windtunnel import models
 from windtunnel.geometry.cluster_survey import clusters
-from windtunnel.geometry.clusters import CHOICES, adjusted_rand, choose_by_gap, cluster, kmeans, silhouette
+from windtunnel.geometry.clusters import adjusted_rand, choose_by_gap, cluster, kmeans, silhouette
 from windtunnel.geometry.gather import untrained_twins
 from windtunnel.tunnels import HMM
 
@@ -24,7 +24,16 @@ def test_five_planted_clusters_are_found():
     found = cluster(x, 5)
     assert found.by_silhouette == 5 and found.by_gap == 5
     assert adjusted_rand(found.labels, labels) == pytest.approx(1.0)
-    assert found.silhouettes[CHOICES.index(5)] > 0.7
+    assert found.silhouettes[5 - 2] > 0.7
+
+
+def test_more_clusters_than_eight_can_be_asked_for_and_found():
+    rng = np.random.default_rng(0)
+    centres = 6 * np.eye(10)
+    x = (centres[:, None] + 0.3 * rng.standard_normal((10, 30, 10))).reshape(300, 10)
+    found = cluster(x, 10)
+    assert found.by_silhouette == 10 and len(found.silhouettes) == 12 and found.silhouettes.argmax() == 10 - 2
+    assert adjusted_rand(found.labels, np.repeat(np.arange(10), 30)) == 1.0
 
 
 def test_noise_has_no_clusters():

@@ -46,11 +46,13 @@ def test_what_never_moved_has_no_time():
 
 
 def test_a_planted_dissociation_is_measured_and_an_absent_one_is_not():
-    attention = np.array([[pure.settling_step(STEPS, rising(h)) for h in (20, 22, 25, 18)] for _ in range(3)])
-    values = np.array([[pure.settling_step(STEPS, rising(h)) for h in (200, 190, 230, 240)] for _ in range(3)])
+    attention = np.array([[pure.settling_step(STEPS, rising(h)) for h in (20, 22, 25, 18)] for _ in range(9)])
+    values = np.array([[pure.settling_step(STEPS, rising(h)) for h in (200, 190, 230, 240)] for _ in range(9)])
     apart = _dissociation(attention, values)
     assert apart.value == pytest.approx(1.0, abs=0.1) and apart.over == "seeds"
-    assert apart.p_value is not None and apart.p_value < 0.01
+    assert apart.p_value is not None and apart.p_value < 0.03
+    few = _dissociation(attention[:3], values[:3])  # 12 layers, but three networks: eight ways to exchange the names
+    assert few.p_value is not None and few.p_value > 0.15
     together = _dissociation(attention, attention[:, ::-1])
     assert abs(together.value) < 1e-12 and together.p_value is not None and together.p_value > 0.5
 

@@ -13,8 +13,9 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from windtunnel.geometry import Measurement, alignment, beliefs, dynamics, keys, lens, values
+from windtunnel.geometry import Measurement, alignment, beliefs, keys, lens, values
 from windtunnel.geometry.clusters import adjusted_rand, kmeans
+from windtunnel.geometry.ladder_survey import _dissociation
 from windtunnel.geometry.ridge import errors, folds, held_out
 
 DRAWS, RATE, B = 200, 0.05, 19
@@ -62,6 +63,14 @@ def position_order(rng):
     return real(x), [partial(x) for partial in null], "above"
 
 
+def position_order_of_a_curve(rng):
+    """Points on a curve that follows entropy alone, which is graded and falls with position."""
+    entropy = rng.random((60, 6)) + 2.0 / (1.0 + np.arange(6))
+    x = np.exp(entropy.ravel())[:, None]
+    real, *null = values.position_after_entropy(entropy, [values.like_entropy(entropy, rng) for _ in range(B)])
+    return real(x), [partial(x) for partial in null], "above"
+
+
 def decoding(rng):
     x, belief = rng.standard_normal((16, 3, 4)), rng.dirichlet(np.ones(3), size=(16, 3))
     targets = beliefs.shuffled_targets(belief, B, rng)
@@ -101,13 +110,15 @@ def cluster_agreement(rng):
 
 
 def dissociation(rng):
-    differences = rng.standard_normal((3, 4))
-    return differences.mean(), dynamics.sign_flips(differences, 39, rng), "both"
+    """Six networks, whose layers are nearly alike: four times six differences are not twenty-four draws."""
+    gap = rng.standard_normal((6, 1)) + 0.3 * rng.standard_normal((6, 4))  # in log10 steps
+    found = _dissociation(np.full((6, 4), 99.0), 10.0 ** (2 + gap) - 1)
+    return found.value, found.nulls["names exchanged"], "both"
 
 
 def untrained_twins(rng):
-    """Five twins: the t route."""
-    sample = rng.standard_normal(6)
+    """Five twins with the law of a maximum: the t route, whose rate that of Student's would not be."""
+    sample = rng.gumbel(size=6)
     return sample[0], sample[1:], "above"
 
 
@@ -118,6 +129,7 @@ NOISE: list[Callable] = [
     attention_mass,
     entropy_order,
     position_order,
+    position_order_of_a_curve,
     decoding,
     entropy_decoding,
     decoding_beyond,

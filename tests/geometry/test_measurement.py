@@ -36,7 +36,7 @@ def test_few_draws_use_student_t_with_two_degrees_of_freedom():
     assert three.p_value == pytest.approx(0.5 - math.atan(8.0 / math.sqrt(4 / 3)) / math.pi)
 
 
-@pytest.mark.parametrize("draws", [3, 5, 12, 18])
+@pytest.mark.parametrize("draws", [2, 3, 4, 5, 12, 18])
 @pytest.mark.parametrize("law", ["normal", "gumbel", "laplace", "uniform"])
 def test_one_more_of_few_draws_is_told_from_them_no_more_often_than_stated(law, draws):
     """Also where the draws have the law of a maximum; 4,000 trials, within the central 99.9% of the binomial."""

@@ -12,7 +12,7 @@ from tests.models.cases import TUNNELS
 from windtunnel.errors import InputError
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.mechanism import Bench, Pair, donors, swap, swap_changes
-from windtunnel.mechanism.bases import bases, span
+from windtunnel.mechanism.bases import PENALISED, bases, span
 from windtunnel.mechanism.chance import DRAWS, subspace
 from windtunnel.mechanism.dose import dose, steadiness
 from windtunnel.mechanism.patch import patch
@@ -54,6 +54,22 @@ def test_the_fitted_subspaces_are_the_planted_one():
         assert outside.norm(dim=0).max() < 0.5, name  # 300 short sequences: a sample, not the truth
         assert pairs(model).moved(swap_changes(pairs(model), STREAM, basis)) > 0.6, name
     assert isinstance(found["hypothesis frame"], Missing)  # a foreign network has no `head`
+
+
+def test_which_directions_are_read_is_a_matter_of_the_penalty():
+    """The belief is told twice: loudly with some noise, and softly without any.  The best reader takes the soft one."""
+    generator = torch.Generator().manual_seed(0)
+    belief = TINY.sample(300, seed=4).posterior.double()
+    noise = torch.randn(belief.shape, generator=generator, dtype=torch.float64)
+    x = torch.cat([belief + 0.1 * noise, 0.01 * belief], -1)
+    found = bases(torch.nn.Identity(), x, belief)
+
+    def loud(name: str) -> float:
+        basis = found[name]
+        assert isinstance(basis, torch.Tensor)
+        return float(basis[: belief.shape[-1]].square().sum() / basis.square().sum())
+
+    assert loud("decoded belief") < 0.3 < 0.95 < loud(PENALISED) and loud("written belief") > 0.95
 
 
 def test_entropy_is_not_an_axis_where_position_fixes_it():

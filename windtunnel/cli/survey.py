@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from windtunnel.cli import show
 from windtunnel.geometry import Measurement
 from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p
 from windtunnel.mechanism import Survey
+from windtunnel.mechanism.estimate import MOVED
 from windtunnel.mechanism.inspect import Entry
 
 Found = tuple[Entry, Measurement]
@@ -35,7 +36,7 @@ def print_summary(survey: Survey) -> None:
     if not show.fits(columns, rows, justify):  # places are long, and --all tells them: names come first
         columns, rows, justify = columns[:1] + columns[2:], [row[:1] + row[2:] for row in rows], "lrrlrrrl"
     show.print_table("", columns, rows, justify, spare=("which null", "instrument"))
-    _print_floor(shown)
+    _print_notes(shown)
     if unanswered:
         show.print_text(f"no answer here: {'; '.join(unanswered)}")
     show.print_text(
@@ -52,16 +53,22 @@ def print_all(survey: Survey) -> None:
     for name in survey.settings["instruments"]:
         if rows := [_row(entry, found) for entry, found in survey.measurements(name)]:
             show.print_table(name, columns, rows, "lllrrlrr", spare=("95% interval", "effect", "seed"))
-    _print_floor([found for _, found in survey.measurements()])
+    _print_notes([found for _, found in survey.measurements()])
 
 
-def _print_floor(shown: Iterable[Measurement]) -> None:
-    """What ≤ before a p-value means, where there is one."""
+def _print_notes(shown: Sequence[Measurement]) -> None:
+    """What ≤ before a p-value means, where there is one; and which nulls mean nothing by themselves."""
+    if any(MOVED in found.note for found in shown):
+        show.print_text(
+            "Nulls of interventions are drawn on fewer sequences, and moved by as much as the value itself changes "
+            "from those few to all: read the distance of a value from its null, not where the null lies.",
+            "dim",
+        )
     if any(map(at_floor, shown)):
         show.print_text(
             f"≤: no draw of the null is as extreme. p is counted over its draws, so it is never below 1/(draws + 1), "
             f"twice that where the effect may lie on both sides; of fewer than {COUNTED} draws it is Student's t with "
-            f"{FREEDOM} degrees of freedom.",
+            f"at most {FREEDOM} degrees of freedom.",
             "dim",
         )
 

@@ -76,7 +76,7 @@ def _reading(x: np.ndarray, truths: np.ndarray, states: int) -> tuple[Clustering
     Its numbers: clusters by silhouette, by gap, silhouette at S clusters, adjusted Rand with each labelling.
     """
     found = cluster(x.reshape(-1, x.shape[-1]), states)
-    index = min(max(states, 2), 8) - 2
+    index = max(states, 2) - 2
     agree = [adjusted_rand(found.labels, truth.ravel()) for truth in truths]
     return found, np.array([found.by_silhouette, found.by_gap, found.silhouettes[index], *agree], dtype=float)
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.cluster.vq import kmeans2
 from scipy.spatial.distance import cdist
 
-CHOICES = tuple(range(2, 9))
+MOST = 8  # clusters that are tried; more where more are asked for, so that they can be chosen and be too many
 RESTARTS = 3
 REFERENCES = 8
 DIMENSIONS = 10
@@ -29,8 +29,8 @@ class Clustering(NamedTuple):
     """What the instrument says of one cloud.
 
     by_silhouette, by_gap   number of clusters chosen
-    silhouettes             (7,) for k = 2 … 8
-    gaps                    (8,) for k = 1 … 8
+    silhouettes             (M − 1,) for k = 2 … M, where M is 8, or three more than asked for if that is more
+    gaps                    (M,) for k = 1 … M
     labels                  (N,) the k-means clusters at the asked number
     """
 
@@ -42,15 +42,16 @@ class Clustering(NamedTuple):
 
 
 def cluster(x: np.ndarray, asked: int, seed: int = 0) -> Clustering:
-    """The instrument on rows x (N, D): every k from 1 to 8, and the labels at k = asked."""
+    """The instrument on rows x (N, D): every k from 1 to M, and the labels at k = asked."""
+    choices = range(2, max(MOST, asked + 3) + 1)
     rng = np.random.default_rng(seed)
     x = principal(x, DIMENSIONS)
     some = rng.permutation(len(x))[:PAIRED]
-    fits = {k: kmeans(x, k, rng) for k in (1, *CHOICES)}
-    silhouettes = np.array([silhouette(x[some], fits[k][0][some]) for k in CHOICES])
-    gaps, spread = gap_curve(x, [fits[k][1] for k in (1, *CHOICES)], rng)
-    labels = (fits[asked] if asked in fits else kmeans(x, asked, rng))[0]
-    return Clustering(CHOICES[int(np.argmax(silhouettes))], choose_by_gap(gaps, spread), silhouettes, gaps, labels)
+    fits = {k: kmeans(x, k, rng) for k in (1, *choices)}
+    silhouettes = np.array([silhouette(x[some], fits[k][0][some]) for k in choices])
+    gaps, spread = gap_curve(x, [fits[k][1] for k in (1, *choices)], rng)
+    labels = fits[asked][0]
+    return Clustering(choices[int(np.argmax(silhouettes))], choose_by_gap(gaps, spread), silhouettes, gaps, labels)
 
 
 def principal(x: np.ndarray, most: int) -> np.ndarray:
@@ -91,7 +92,7 @@ def silhouette(x: np.ndarray, labels: np.ndarray) -> float:
 
 
 def gap_curve(x: np.ndarray, inertia: list[float], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """gap(k) for k = 1 … 8 and its standard error s(k), against uniform boxes along the principal axes of x."""
+    """gap(k) for k = 1 … M and its standard error s(k), against uniform boxes along the principal axes of x."""
     low, high = x.min(0), x.max(0)
     logs = np.empty((REFERENCES, len(inertia)))
     for draw in range(REFERENCES):

@@ -9,9 +9,9 @@ The curves: similarity to the last checkpoint (linear CKA, 1 at the end by defin
 and residual stream of each layer, and KL in bits.  The *frame–precision dissociation* is the difference in log10 steps
 between values and attention: positive when attention settles first.
 
-Null of the dissociation: the names "attention" and "values" exchanged at random in each layer of each seed, which flips
-the sign of that layer's difference.  Similarity is to the network's own end: a curve says when it stopped moving, not
-whether it arrived anywhere good; KL says that.
+Null of the dissociation: the names "attention" and "values" exchanged at random in each network, which flips the sign
+of its mean difference (layers of one network are not independent, so they flip together).  Similarity is to the
+network's own end: a curve says when it stopped moving, not whether it arrived anywhere good; KL says that.
 """
 
 from __future__ import annotations

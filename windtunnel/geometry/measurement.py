@@ -10,7 +10,8 @@ The p-value of a value v against a sample of B draws is one-sided ("both": doubl
     2 ≤ B < 19  Student's t of (v − mean) / (sd · √(1 + 1/B)): would one more draw lie so far out?  Five untrained
                 networks could never reach 0.05 by counting.  With two degrees of freedom (below five draws (B − 1)/2),
                 not the B − 1 of normal scatter: the best of many heads has a long tail, and so the rate is kept for
-                Gumbel's law, the limit law of a maximum, as well.  Where scatter is normal, 0.05 means 0.02
+                Gumbel's law, the limit of a maximum of light tails, as well.  Of five draws with an exponential tail
+                0.05 means 0.07, and where scatter is normal 0.02 (of more draws less)
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ PR    = (Σ λ)² / Σ λ²                                    participation rat
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import stdtrit
 
 REPLICATES = 200
 
@@ -30,13 +31,14 @@ def resampled_ratio(top: np.ndarray, bottom: np.ndarray, weights: np.ndarray) ->
 
 
 def interval(value: float, replicates: np.ndarray) -> tuple[float, float]:
-    """95% interval value ± 1.96 sd of (B,) bootstrap replicates.
+    """95% interval of a value from (B,) bootstrap replicates: as many of their standard deviations to either side as
+    Student's t with B − 1 degrees of freedom asks for, since few replicates know their own spread badly.
 
     Centred on the value rather than on the replicates, because resampling biases statistics such as |cosine| or R².
     """
     if len(replicates) < 2:
         return float("nan"), float("nan")
-    half = 1.959964 * float(np.std(replicates, ddof=1))
+    half = float(stdtrit(len(replicates) - 1, 0.975)) * float(np.std(replicates, ddof=1))
     return float(value) - half, float(value) + half
 
 

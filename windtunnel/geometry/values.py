@@ -27,6 +27,7 @@ import numpy as np
 from windtunnel.geometry.stats import basis, dummies, residual
 
 BINS = 10
+NEIGHBOURS = 4  # rows of like entropy among which positions are exchanged
 
 
 def entropy_columns(entropy: np.ndarray) -> np.ndarray:
@@ -107,10 +108,16 @@ def position_after_entropy(entropy: np.ndarray, orders: Sequence[np.ndarray] = (
 
 
 def like_entropy(entropy: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """(n · K,) an order that exchanges rows of one entropy bin at random."""
-    bins = entropy_bins(entropy.ravel())
-    order = np.arange(len(bins))
-    for level in np.unique(bins):
-        rows = np.flatnonzero(bins == level)
+    """(n · K,) an order that exchanges rows of like entropy at random: of the same where it has few levels, else a few
+    neighbours.  In a wide bin position would still tell the entropy, and pass for an effect of its own."""
+    flat = entropy.ravel()
+    order = np.arange(len(flat))
+    if len(np.unique(np.round(flat, 9))) <= BINS:
+        bins = entropy_bins(flat)
+        groups = [np.flatnonzero(bins == level) for level in np.unique(bins)]
+    else:
+        ranked = np.lexsort((rng.random(len(flat)), flat))  # ties in any order
+        groups = np.array_split(ranked, max(1, len(flat) // NEIGHBOURS))
+    for rows in groups:
         order[rows] = rng.permutation(rows)
     return order

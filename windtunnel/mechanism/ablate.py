@@ -4,8 +4,8 @@ A target is one or more places ablated together (by zero, mean or resampling, se
 other mixer), its feed-forward part, or the whole layer, both at once, so that the residual stream passes through
 unchanged.  Loss in bits of KL.
 
-Nulls: the same ablation of untrained networks (at every layer: one draw each); the same damage, position by position
-equally large, in a random direction.
+Nulls: the same ablation of untrained networks; the same damage, position by position equally large, in a random
+direction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.ablation import METHODS, bits_lost
@@ -66,14 +66,10 @@ def ablate(
     clean = main.clean_kl.mean(0).cpu().numpy()
     results: list[Measurement | Missing] = []
     for method in methods:
-        pools: dict[str, list[Tensor]] = {}  # the untrained null of a part: all its layers, all networks
-        for bench in benches.untrained:
-            for target in targets(bench.anatomy):
-                pools.setdefault(target.where["part"], []).append(bits_lost(bench, target.places, method))
         for target in found:
             nulls = {
                 TURNED: turned(small, target.places, method, draws),
-                UNTRAINED: pools.get(target.where["part"], []),
+                UNTRAINED: [bits_lost(bench, target.places, method) for bench in benches.untrained],
             }
             losses = Losses(bits_lost(main, target.places, method), nulls, len(small.episodes))
             arrays = {"per_position": losses.own.mean(0).cpu().numpy(), "clean": clean}

@@ -3,10 +3,16 @@
 Fitted at the readouts on x (n, K, D) and y (n, K, C), both less their mean over episodes at each readout: what position
 alone explains is gone.
 
-    decoded belief     span of ridge weights (XᵀX + λI)⁻¹ XᵀY       the directions a linear reader uses
+    decoded belief     span of ridge weights (XᵀX + λI)⁻¹ XᵀY       the directions a linear reader uses, λ = LIGHT
+    … with a penalty   the same, λ = HEAVY                          … and one that must not lean on quiet directions
     written belief     span of the covariance XᵀY                   the directions in which the stream moves with it
     entropy axis       ridge weights of the belief's entropy        one direction; none where position fixes entropy
     hypothesis frame   rows of the network's own readout matrix     one direction per hypothesis
+
+Which directions a reader uses is a matter of its penalty.  With hardly any it reads best and leans on directions along
+which the stream hardly moves, so that swapping them does nothing; with more it reads nearly as well along those that
+move, and in the limit along what is written.  So neither alone says whether what can be read is used.  After the last
+block the frame is what the head itself looks at: there its swap moves the prediction by construction.
 """
 
 from __future__ import annotations
@@ -18,7 +24,8 @@ from torch import Tensor, nn
 from windtunnel.geometry.measurement import Missing
 from windtunnel.tunnels.information import entropy_bits
 
-RIDGE = 1e-3  # of the mean variance of a direction
+LIGHT, HEAVY = 1e-3, 1.0  # penalties λ, in units of the mean variance of a direction
+PENALISED = "decoded belief, with a penalty"
 FLAT = 1e-9  # bits²: below this variance entropy is a function of position
 
 
@@ -33,10 +40,10 @@ def centred(x: Float[Tensor, "n K D"]) -> Float[Tensor, "nK D"]:
     return (x.double() - x.double().mean(0)).flatten(0, 1)
 
 
-def ridge(x: Float[Tensor, "N D"], y: Float[Tensor, "N C"]) -> Float[Tensor, "D C"]:
-    """Ridge weights on centred data."""
+def ridge(x: Float[Tensor, "N D"], y: Float[Tensor, "N C"], penalty: float = LIGHT) -> Float[Tensor, "D C"]:
+    """Ridge weights on centred data; the penalty in units of the mean variance of a direction."""
     gram = x.T @ x
-    lift = RIDGE * gram.diagonal().mean().clamp_min(1e-300)
+    lift = penalty * gram.diagonal().mean().clamp_min(1e-300)
     return torch.linalg.solve(gram + lift * torch.eye(len(gram), dtype=gram.dtype, device=gram.device), x.T @ y)
 
 
@@ -46,6 +53,7 @@ def bases(model: nn.Module, x: Float[Tensor, "n K D"], belief: Float[Tensor, "n 
     entropy = centred(entropy_bits(belief.double())[..., None].to(x.device))
     found: dict[str, Tensor | Missing] = {
         "decoded belief": span(ridge(flat, target)),
+        PENALISED: span(ridge(flat, target, HEAVY)),
         "written belief": span(flat.T @ target),
     }
     if float(entropy.square().mean()) > FLAT:

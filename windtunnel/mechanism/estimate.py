@@ -22,6 +22,7 @@ from windtunnel.fidelity.intervals import percentile_interval
 from windtunnel.geometry.measurement import Measurement
 
 REPLICATES = 400
+MOVED = "nulls were drawn on fewer sequences and moved along: read the distance, not where they lie"
 
 
 def resampled_means(values: np.ndarray, *, replicates: int = REPLICATES, seed: int = 0) -> np.ndarray:
@@ -56,6 +57,8 @@ def measured(
     shift = 0.0 if few is None or few >= len(whole[0]) else value - of(slice(few))
     low, high = percentile_interval(np.asarray(statistic(*map(resampled_means, whole))))
     samples = {null: np.asarray(sample, dtype=np.float64) + shift for null, sample in nulls.items() if len(sample)}
+    if shift:
+        fields["note"] = "; ".join(filter(None, [fields.get("note", ""), MOVED]))
     return Measurement(name, value, low, high, "sequences", nulls=samples, **fields)
 
 

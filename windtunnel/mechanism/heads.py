@@ -96,7 +96,8 @@ def heads(
         layers, few = np.array([layer for layer, _ in names]), len(benches.small.episodes)
         for index, (layer, head) in enumerate(names):
             fields = {"where": {"layer": layer, "head": head, "method": method}, "unit": "bits", "few": few}
-            fields["nulls"] = {ROTATED: rotated[:, layers == layer].ravel(), UNTRAINED: blank.ravel()}
+            same_head = blank[:, index] if len(blank) else []
+            fields["nulls"] = {ROTATED: rotated[:, layers == layer].ravel(), UNTRAINED: same_head}
             results.append(measured("bits lost to head ablation", [losses[:, index]], **fields))
         for name, statistic, unit, side in (
             ("largest head", largest, "bits", "above"),

@@ -15,6 +15,7 @@ import numpy as np
 from torch import nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.mechanism.ablation import METHODS
 from windtunnel.mechanism.chance import DRAWS
 from windtunnel.mechanism.estimate import per_sequence
 from windtunnel.mechanism.losses import Losses
@@ -44,7 +45,7 @@ def position_ranges(
     episodes: Episodes,
     untrained: Sequence[nn.Module],
     *,
-    methods: Sequence[str] = ("mean", "resample"),
+    methods: Sequence[str] = METHODS,
     draws: int = DRAWS,
 ) -> list[Measurement | Missing]:
     """Bits lost to the ablation of each range of positions."""

@@ -29,8 +29,8 @@ HOW = (
     "signal: the mean of its draws, and a thin bar over them (of many draws, the middle nine tenths). p is that of the "
     "null which comes closest, one-sided where an effect has a side. Counted over B draws it is never below 1/(B + 1), "
     "twice that where an effect may lie on both sides, however far away the dot; of fewer than "
-    f"{COUNTED} draws it comes from Student's t with {FREEDOM} degrees of freedom. It is not corrected for the number "
-    f"of places: of twenty that carry nothing, one has p ≤ {LEVEL}."
+    f"{COUNTED} draws it comes from Student's t with at most {FREEDOM} degrees of freedom. It is not corrected for the "
+    f"number of places: of twenty that carry nothing, one has p ≤ {LEVEL}."
 )
 """What a reader must know of every chart made here."""
 MOVED = (

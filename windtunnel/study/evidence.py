@@ -16,6 +16,7 @@ from dataclasses import replace
 from statistics import stdev
 from typing import Any
 
+from windtunnel.mechanism.inspect import UNTRAINED
 from windtunnel.study.primitives import Share
 from windtunnel.study.quantity import Quantity, number
 
@@ -166,6 +167,8 @@ def _null_error(reading: Record, which: str) -> float:
     if len(sample) < 2:
         return 0.0
     draws = reading.get("draws", {}).get(which, len(sample))  # long samples are kept as a few quantiles
+    if which == "untrained":  # older surveys pooled the places of each network, which are no draws of their own
+        draws = min(draws, UNTRAINED)
     return stdev(sample) / (1.0 if which in REPLICATES else math.sqrt(draws))
 
 

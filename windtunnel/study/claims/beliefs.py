@@ -18,7 +18,10 @@ OWN = "as a property of the exact belief, which clusters as tightly without any 
 BEYOND = "belief beyond windows 1 and 2, R²"
 READABLE, MORE = 0.5, 0.1
 SWAPPED, RANDOM = "moved to the donor by a swap", "random subspace, equal rank"
-SUBSPACES = {"decoded belief": "the subspace that the linear map reads", "hypothesis frame": "the hypothesis frame"}
+SUBSPACES = {
+    "decoded belief": "the subspace that an almost unpenalised linear map reads",
+    "hypothesis frame": "the hypothesis frame (what the head looks at)",
+}
 ROUNDING = 1 / math.sqrt(12)  # standard error of a whole number that stands for a graded one
 
 

@@ -1,0 +1,75 @@
+"""What a linear map reads, and whether it is used: table and sentence, made from what `benchmarks/decoded.py` wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tables import load, table
+
+FILE = Path("cpu") / "decoded-by-penalty.json"
+INERT, USED = 0.1, 0.75  # of the way to a donor's belief
+QUARTER = 0.25  # of R²: what tells less of the entropy is not asked
+NEARLY = 0.16  # of R²: a reader that has lost no more is said to read nearly as well
+
+Row = dict[str, Any]
+
+
+def rows_of(results: Path) -> list[Row]:
+    """Of the folder of the result files; none where it was not measured."""
+    return load(results / FILE)["decoded"] if (results / FILE).exists() else []
+
+
+def section(results: Path) -> list[str]:
+    """For docs/geometry.md: R² and effect of the same map, by penalty."""
+    rows = rows_of(results)
+    if not rows:
+        return []
+    penalties = sorted({row["penalty"] for row in rows})
+    told = []
+    for network, target in dict.fromkeys((row["network"], row["target"]) for row in rows):
+        mine = {row["penalty"]: row for row in rows if (row["network"], row["target"]) == (network, target)}
+        cells = [f"{mine[p]['r_squared']:.2f} → {mine[p]['moved']:.3f}" for p in penalties]
+        told.append([network, target, *cells, f"{sum(row['random'] for row in mine.values()) / len(mine):.3f}"])
+    return [
+        "**Which reader?** R² of a linear map from the stream after the last block (on episodes that it was not fitted"
+        " on, position regressed out), and how far a swap of the directions that this very map reads moves the"
+        " prediction to the donor's belief; by the map's ridge penalty, in units of the mean variance of a direction."
+        f" Networks of `zoo/`, one seed each (`benchmarks/decoded.py`, `benchmarks/results/{FILE}`). The map that reads"
+        " best leans on quiet directions, and moving them does next to nothing; one that may not reads nearly as well,"
+        " along directions that carry the prediction. Directions that tell a quarter of the entropy or more do not.",
+        "",
+        *table(["network", "target", *(f"penalty {p:g}" for p in penalties), "random directions"], told),
+    ]
+
+
+def finding(results: Path) -> str | None:
+    """For README.md; None unless it holds in each network."""
+    rows = rows_of(results)
+    networks = list(dict.fromkeys(row["network"] for row in rows))
+    belief = {name: [r for r in rows if r["network"] == name and r["target"] == "belief"] for name in networks}
+    best = {name: max(mine, key=lambda row: row["r_squared"]) for name, mine in belief.items()}
+    used = {}
+    for name, mine in belief.items():
+        enough = [row for row in mine if row["r_squared"] >= best[name]["r_squared"] - NEARLY and row["low"] > USED]
+        if not enough or best[name]["high"] > INERT:
+            return None
+        used[name] = max(enough, key=lambda row: row["r_squared"])
+    entropy = [row for row in rows if row["target"] == "entropy" and row["r_squared"] >= QUARTER]
+    if not networks or not entropy or max(row["high"] for row in entropy) > INERT:
+        return None
+    one = "hmm-transformer"
+    spans = [
+        f"{min(row[key] for row in found):.2g} to {max(row[key] for row in found):.2g}"
+        for found, key in ((used.values(), "r_squared"), (used.values(), "moved"))
+    ]
+    return (
+        f"The linear map that reads the HMM Transformer's belief best (R² {best[one]['r_squared']:.2g}) does so along"
+        " directions that hardly anything hangs on: exchanged for another episode's, they move the prediction"
+        f" {best[one]['moved']:.2g} of the way. With a stronger penalty it reads less ({used[one]['r_squared']:.2g}),"
+        f" along directions that move it {used[one]['moved']:.2g} of the way. Likewise in Mamba, the LSTM and a"
+        f" bijection Transformer (such readers: R² {spans[0]}, moved {spans[1]}). So a good probe tells neither"
+        " that a belief is used nor that it is not. The entropy can be read as well, but no direction that tells a"
+        f" quarter of it or more moves the prediction (at most {max(row['moved'] for row in entropy):.2g}). One network"
+        " each ([docs/geometry.md](docs/geometry.md), beside the statements)."
+    )
