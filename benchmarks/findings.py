@@ -13,7 +13,7 @@ from pathlib import Path
 import readers
 
 from windtunnel.study.claims.length import LINES
-from windtunnel.study.evidence import Evidence, NotMeasured
+from windtunnel.study.evidence import Evidence, NotMeasured, null_mean
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.results import StudyFolder
@@ -129,13 +129,17 @@ def _no_geometry(evidence: Evidence) -> str:
         evidence.record("hmm-mamba", f"adjusted Rand with the {what}").mean
         for what in ("likeliest state", "symbol just seen")
     )
-    if symbols < SAME_GROUPING:
-        raise NotMeasured("the clusters are not those of the symbol just seen")
+    blank = [
+        null_mean(r, "untrained") for r in evidence.readings("hmm-mamba", "adjusted Rand with the symbol just seen")
+    ]
+    if min(symbols, *blank) < SAME_GROUPING:
+        raise NotMeasured("the clusters are not those of the symbol just seen, or not those of untrained networks")
     largest = {"name": "share of the largest head", "method": "zero"}
     here = evidence.record("bijection-transformer", **largest).mean
     there = evidence.record(f"{REPLACED}-transformer", **largest).values
     return (
-        "Keys of the hypotheses are further from orthogonal than random ones; the largest head does"
+        "In bijection the first layer's keys of the hypotheses are further from orthogonal than random ones; the"
+        " largest head does"
         f" {here:.2g} of what all heads do, not most of it (with replacement {min(there):.2g} to {max(there):.2g} on"
         f" {len(there)} seeds); and the five clusters of Mamba's last layer are not the hidden states (adjusted Rand"
         f" {states:.2g}) but the symbols just seen ({symbols:.2g}), as in an untrained network."

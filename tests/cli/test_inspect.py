@@ -236,3 +236,4 @@ def test_where_nothing_can_be_measured_that_is_all_that_is_said(runs, tmp_path, 
     said = capsys.readouterr()
     assert said.out == ""
     assert "nothing could be measured: clusters: Bijection has no hidden states" in said.err.splitlines()[-1]
+    assert not list(place.glob("survey*"))  # nothing that would stand in the way of the next

@@ -36,6 +36,12 @@ def test_few_draws_use_student_t_with_two_degrees_of_freedom():
     assert three.p_value == pytest.approx(0.5 - math.atan(8.0 / math.sqrt(4 / 3)) / math.pi)
 
 
+def test_what_differs_by_rounding_alone_is_equal():
+    sample = np.full(39, 0.3) + 1e-16 * np.arange(39)
+    assert record(0.3 + 1e-15, {"a": sample}).p_value == 1.0
+    assert record(0.3 - 1e-15, {"a": sample}, "below").p_value == 1.0
+
+
 @pytest.mark.parametrize("draws", [2, 3, 4, 5, 12, 18])
 @pytest.mark.parametrize("law", ["normal", "gumbel", "laplace", "uniform"])
 def test_one_more_of_few_draws_is_told_from_them_no_more_often_than_stated(law, draws):

@@ -64,15 +64,15 @@ def run(words: list[str]) -> None:
     earlier = None if options.replace else _earlier(place, settings_of(subject, **settings))
     with stages() as progress:
         try:
-            keep = partial(save_survey, folder=place)
+            keep = partial(_keep, folder=place)
             whole = inspect(subject, only=only, progress=progress, earlier=earlier, keep=keep, **settings)
         except KeyboardInterrupt:
             show.print_text("stopped: what has been measured is kept, and the same command goes on from there")
             raise
-    path = save_survey(whole, place)
     survey = whole.of(selected(only)[0])
     if not any(survey.measurements()):
         raise InputError(f"{folder}: nothing could be measured: {_reasons(survey)}")
+    path = save_survey(whole, place)
     if options.json:
         show.print_json({"run": str(folder), **to_dict(survey)})
         return
@@ -83,6 +83,12 @@ def run(words: list[str]) -> None:
     if earlier is not None and (kept := list(dict.fromkeys(entry.instrument for entry, _ in earlier.measurements()))):
         show.print_text(f"kept from the earlier survey: {', '.join(kept)}")
     _print_end(survey, path)
+
+
+def _keep(survey: Survey, folder: Path) -> None:
+    """A survey without a number is not kept: it would only stand in the way of one with other settings."""
+    if any(survey.measurements()):
+        save_survey(survey, folder)
 
 
 def _earlier(place: Path, settings: dict[str, Any]) -> Survey | None:

@@ -16,7 +16,7 @@ from windtunnel.mechanism.inspect import Entry
 
 Found = tuple[Entry, Measurement]
 PLACE = ("layer", "head", "method", "tensor", "hypotheses", "stream", "lag")  # what a summary tells of a place
-ASKED = {"above": "", "below": "< ", "both": "≠ "}  # on which side of its null a value counts: above, unless told
+ASKED = {"above": "", "below": "↓ ", "both": "↕ "}  # on which side of its null a value counts: above, unless told
 FAR = 1000.0  # standard deviations of a null: beyond, only their order of magnitude means anything
 
 
@@ -40,9 +40,9 @@ def print_summary(survey: Survey) -> None:
     if unanswered:
         show.print_text(f"no answer here: {'; '.join(unanswered)}")
     show.print_text(
-        "Each line is the strongest of so many (of) over places and seeds, and its p is not corrected for that choice:"
-        " --all prints every one of them, with its place, interval and nulls. A value counts above its null,"
-        " below it after a <, on either side after a ≠.",
+        "Each line is the strongest of so many (of) over places and seeds, that with the smallest p, which is not"
+        " corrected for that choice: --all prints every one of them, with its place, interval and nulls. A value counts"
+        " if it lies above its null; where the null has a ↓ below it, where it has a ↕ on either side.",
         "dim",
     )
 

@@ -102,16 +102,22 @@ class Measurement:
             t, freedom = z / math.sqrt(1 + 1 / len(sample)), min(FREEDOM, (len(sample) - 1) / 2)
             above, below = float(stdtr(freedom, -t)), float(stdtr(freedom, t))
         else:
-            above = float(1 + np.sum(sample >= self.value)) / (1 + len(sample))
-            below = float(1 + np.sum(sample <= self.value)) / (1 + len(sample))
+            above = float(1 + np.sum(sample >= self.value - self._rounding(sample))) / (1 + len(sample))
+            below = float(1 + np.sum(sample <= self.value + self._rounding(sample))) / (1 + len(sample))
         return min(1.0, {"above": above, "below": below, "both": 2 * min(above, below)}[self.side])
+
+    @staticmethod
+    def _rounding(sample: np.ndarray) -> float:
+        """What differs by less is equal: a p-value must not be made of the last digit."""
+        finite = np.abs(sample[np.isfinite(sample)])
+        return 1e-12 * max(1.0, float(finite.max(initial=0.0)))
 
     def _z(self, name: str) -> float | None:
         sample = np.asarray(self.nulls[name], dtype=float).ravel()
         if len(sample) < 2 or not np.isfinite(sample).all():
             return None
         spread = float(sample.std(ddof=1))
-        if spread <= 1e-12 * max(1.0, float(np.abs(sample).max())):  # equal up to rounding: no scale to measure by
+        if spread <= self._rounding(sample):  # draws that are equal: no scale to measure by
             return None
         return (self.value - float(sample.mean())) / spread
 

@@ -45,14 +45,14 @@ def _stream(stream: str, names: list[str], model, episodes, untrained) -> list[M
     spectra = np.stack([np.pad(shapes[name][2], (0, widest - len(shapes[name][2]))) for name in names[1:]])
     found = []
     for index, (title, side) in enumerate((("PC1 share", "above"), ("participation ratio", "below"))):
-        embedding = np.array([[draw[names[0]][index]] for draw in resampled])
+        again = np.array([[draw[name][index] for name in names] for draw in resampled])
         found += profile(
             title,
             np.array([shapes[name][index] for name in names[1:]]),
-            np.array([[draw[name][index] for name in names[1:]] for draw in resampled]),
+            again[:, 1:],
             {
                 "untrained": np.array([[twin[name][index] for name in names[1:]] for twin in twin_shapes]),
-                "before the first block": _recentred(embedding, float(shapes[names[0]][index]), len(layers)),
+                "before the first block": _entrance(again, float(shapes[names[0]][index])),
             },
             layers=layers,
             side=side,  # type: ignore[arg-type]
@@ -96,7 +96,7 @@ def _order(names, own, twins, picks, episodes: Episodes, layers: list, where: di
                 {
                     "untrained": np.array([[real(reduced(_rows(twin[n]))) for n in names[1:]] for twin in twins]),
                     "shuffled labels": np.array([[shuffle.share(rest) for rest in left] for shuffle in shuffles]),
-                    "before the first block": _recentred(again[:, :1], real(ys[names[0]]), len(layers)),
+                    "before the first block": _entrance(again, real(ys[names[0]])),
                 },
                 layers=layers,
                 where=where,
@@ -104,9 +104,11 @@ def _order(names, own, twins, picks, episodes: Episodes, layers: list, where: di
     return found
 
 
-def _recentred(replicates: np.ndarray, value: float, layers: int) -> np.ndarray:
-    """(B, L) bootstrap replicates (B, 1) moved to the value itself: resampling raises R², the spread is what counts."""
-    return np.repeat(value + replicates - replicates.mean(), layers, axis=1)
+def _entrance(replicates: np.ndarray, value: float) -> np.ndarray:
+    """(B, L) the value before the first block, with the bootstrap noise of each layer's distance from it: replicates
+    are (B, 1 + L), of the same sequences.  Where no layer differs from the entrance, this is how far it would lie."""
+    distance = replicates[:, 1:] - replicates[:, :1]
+    return value + distance - distance.mean(0)
 
 
 def _chosen(rows: np.ndarray, pick: np.ndarray) -> np.ndarray:

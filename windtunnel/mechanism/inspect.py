@@ -107,13 +107,16 @@ def inspect(
 ) -> Survey:
     """Survey every network of a run, where the run was loaded to.
 
-    only       names from NAMES; all if None.  An unknown one is told as missing, unless nothing else is left
+    only       names of instruments; all if None.  An unknown one is told as missing, unless nothing else is left
     episodes   how many to draw from the test stream of `seed`
     untrained  how many untrained twins serve as a null
     progress   told before each instrument starts: its name, how many are done, how many there are
     earlier    a survey made alike: what it has measured is taken over, not measured again
     keep       given the survey as it stands after each instrument: whatever happens then, so much is kept
     """
+    if not isinstance(run, Run):
+        told = f"run = {type(run).__name__}: must be a run, from wt.train or wt.load"
+        raise InputError(f"{told}; wt.geometry.survey looks into a network alone")
     wanted, strangers = selected(only)
     require_int("episodes", episodes, 2)
     require_int("untrained", untrained, 0)

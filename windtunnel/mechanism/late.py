@@ -26,7 +26,7 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 STRETCH = (1.0, 1.5, 2.5)
-LOST, ERROR = "bits lost with late attention off", "entropy error with late attention off"
+LOST, ERROR = "bits lost with late {} off", "entropy error with late {} off"
 
 
 def late(
@@ -75,6 +75,7 @@ def _at(
     mixers = [(layer, name) for layer in range(anatomy.depth) if (name := anatomy.mixer(layer))][-top:]
     if not mixers:
         return [Missing("late attention off", "the network has no mixer (attention, mamba or lstm output)")]
+    kind = "attention" if all(".attention." in name for _, name in mixers) else "mixers"
     places = [Place(name) for _, name in mixers]
     losses, clean = Losses.of(benches, places, "zero", draws=draws), benches.main.clean_kl
     errors = _entropy_errors(benches, places, draws)
@@ -84,8 +85,8 @@ def _at(
     for named, chosen in ranges.items():
         where = {"layers": [layer for layer, _ in mixers], "length": length, "positions": named, "method": "zero"}
         read = lambda table, at=chosen: per_sequence(table[:, at])  # noqa: E731
-        results.append(losses.measured(LOST, read, where=where, arrays=arrays))
-        results.append(errors.measured(ERROR, read, where=where))
+        results.append(losses.measured(LOST.format(kind), read, where=where, arrays=arrays))
+        results.append(errors.measured(ERROR.format(kind), read, where=where))
     return results
 
 
