@@ -187,8 +187,8 @@ def primitives(study: StudyFolder) -> str:
     lines = [
         "Share of what a primitive is worth, 1 − KL/KL(B): B has every primitive but the one tested and stands at 0,"
         " exact inference at 1. Realised: the interval lies above 0.95; absent: below 0.10 (each by itself; what the"
-        " correction over all claims leaves of it stands in the ledger). A network that does"
-        " worse than B lacks more than the primitive (it sees too little, or its training failed), so that nothing is"
+        " correction over all claims leaves of it stands in the ledger). A network that is no"
+        " better than B lacks more than the primitive (it sees too little, or its training failed), so that nothing is"
         " shown about the primitive itself.",
         "",
         *markdown(["", *(f"{primitive}: {world}" for primitive, world in worlds)], body),
@@ -210,5 +210,5 @@ def _share(row: Row | None) -> str:
         median = number(row.share["median"])
         return f"{row.share['successes']} of {len(row.share['per_seed'])} seeds, median {median:.4g}"
     share = Quantity.of_record(row.share["share"])
-    worse = " (worse than B)" if row.failed else ""
+    worse = " (no better than B)" if row.failed else ""
     return f"{row.state}{worse} {share.brief(digits=4)}"

@@ -5,6 +5,7 @@ Or:  windtunnel --plugin examples.new_architecture train urn running-mean --out 
 """
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import windtunnel as wt
@@ -16,13 +17,15 @@ class RunningMean(nn.Module):
     def __init__(self, tunnel: wt.tunnels.Tunnel, width: int = 64):
         super().__init__()
         self.embedding = nn.Embedding(tunnel.vocabulary, width)
-        self.network = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, tunnel.classes))
+        self.hidden, self.head = nn.Linear(2 * width, width), nn.Linear(width, tunnel.classes)
 
     def forward(self, tokens, features, readout, tap=None):
-        x = self.embedding(tokens)
+        touch = wt.models.touch  # optional: tensors by names that the instruments know (docs/instruments.md)
+        x = touch(tap, "embed", self.embedding(tokens))
         mean = x.cumsum(1) / torch.arange(1, x.shape[1] + 1, device=x.device)[:, None]
-        mean = wt.models.touch(tap, "mean", mean)  # optional: a named tensor for the instruments
-        return self.network(torch.cat([x, mean], dim=-1)[:, readout])
+        mean = touch(tap, "blocks.0.attention.out", mean)  # what mixes positions: attention that is even
+        x = touch(tap, "blocks.0.residual", F.gelu(self.hidden(torch.cat([x, mean], dim=-1))))
+        return self.head(x[:, readout])
 
 
 wt.models.register("running-mean", RunningMean)

@@ -1,4 +1,4 @@
-"""Every script in examples/ and the Python blocks of the README run to the end."""
+"""Every script in examples/ and the Python blocks of the pages run to the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def test_there_is_a_quickstart():
     assert "quickstart" in {path.stem for path in EXAMPLES}
 
 
-def test_readme_python_runs(tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+@pytest.mark.parametrize("page", ["README.md", "docs/instruments.md"])
+def test_python_of_a_page_runs(page, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks
     assert run("-c", "\n".join(blocks), cwd=tmp_path).strip()  # one after the other, as a reader would

@@ -219,7 +219,7 @@ def test_what_is_read_but_not_used_is_told_beside_it():
     found = claim("belief-readable").judge(p.evidence())
     *_, of_read, of_frame = found.reasons
     assert found.outcome == REPRODUCED
-    assert "the linear map reads" in of_read and "prediction 0.01 [" in of_read
+    assert "unpenalised linear map reads" in of_read and "prediction 0.01 [" in of_read
     assert "random subspace's: -0.03 [" in of_read
     assert "the hypothesis frame" in of_frame and "prediction 0.99 [" in of_frame
 

@@ -49,8 +49,9 @@ class Means:
 def keys(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
     """Cosines, margin and sharpness of every group of hypotheses, layer and head."""
     names = named(model, episodes)
-    if not ending(names, ".attention.k"):
-        return [Missing("keys", f"{label(model)} has no keys: no tensor of it ends with .attention.k")]
+    for part, told in ((".attention.k", "keys"), (".attention.q", "queries beside its keys")):
+        if not ending(names, part):
+            return [Missing("keys", f"{label(model)} has no {told}: no tensor of it ends with {part}")]
     groups = token_groups(tunnel)
     if not groups:
         return [Missing("keys", f"{type(tunnel).__name__} has no tokens that stand for rival hypotheses")]

@@ -66,7 +66,8 @@ def bases(model: nn.Module, x: Float[Tensor, "n K D"], belief: Float[Tensor, "n 
 
 def hypothesis_frame(model: nn.Module, width: int) -> Tensor | Missing:
     """Span of the readout's rows, one per hypothesis, seen from before the last norm; their mean has no effect."""
-    head, norm = getattr(model, "head", None), getattr(model, "final_norm", None)
+    own = getattr(model, "module", model)  # a foreign network is wrapped
+    head, norm = getattr(own, "head", None), getattr(own, "final_norm", None)
     if not isinstance(head, nn.Linear) or head.weight.shape[1] != width:
         return Missing("hypothesis frame", "the network has no linear readout named `head` on its stream")
     gain = getattr(norm, "weight", None)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import model_entropy_bits
 from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.survey import guarded
 from windtunnel.mechanism.ablation import ablation
 from windtunnel.mechanism.chance import DRAWS
 from windtunnel.mechanism.estimate import per_sequence
@@ -48,10 +48,8 @@ def late(
         lengths = [round(length * stretch) for stretch in STRETCH]
     results: list[Measurement | Missing] = []
     for wanted in lengths:
-        try:
-            results += _at(model, tunnel, episodes, untrained, wanted, top, draws, seed)
-        except InputError as error:
-            results.append(Missing(f"late attention off, length {wanted}", str(error)))
+        name = f"late attention off, length {wanted}"  # a network that cannot be made longer keeps its home length
+        results += guarded(name, _at, model, tunnel, episodes, untrained, wanted, top, draws, seed)
     return results
 
 

@@ -50,7 +50,7 @@ def position_ranges(
 ) -> list[Measurement | Missing]:
     """Bits lost to the ablation of each range of positions."""
     benches = Benches.of(model, tunnel, episodes, untrained)
-    streams = benches.main.anatomy.streams
+    streams = [name for name in benches.main.anatomy.streams if not name.startswith("blocks.")]
     if not streams:
         return [Missing("ranges", "the network has no stream (no tensor before the first block)")]
     results: list[Measurement | Missing] = []

@@ -30,7 +30,7 @@ class Row:
 
     @property
     def failed(self) -> bool:
-        """Does a network do worse than B?  Then it lacks more than the primitive, and shows nothing about it."""
+        """Is a network no better than B?  Then it lacks more than the primitive, and shows nothing about it."""
         return self.network and number(self.share["share"]["mean"]) < 0
 
 

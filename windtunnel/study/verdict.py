@@ -175,7 +175,8 @@ def refuting(verdicts: Sequence[Verdict], tests: int) -> Verdict | None:
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    return tuple(reason for verdict in verdicts for reason in verdict.reasons)
+    """Each said once: a control of one test may be a weaker reading of another."""
+    return tuple(dict.fromkeys(reason for verdict in verdicts for reason in verdict.reasons))
 
 
 def _largest(verdicts: Sequence[Verdict]) -> float | None:

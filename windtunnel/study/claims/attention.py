@@ -39,7 +39,8 @@ def orthogonal_keys(evidence: Evidence, cell: str) -> Verdict:
 def sharpening(evidence: Evidence, cell: str) -> Verdict:
     """Attention entropy falls by 85% or more from first to last layer; else: it falls, more than untrained."""
     primary = reading(evidence, cell, FALL, "above", 0.85, f"{cell}, fall of attention entropy, first to last layer")
-    some = held(evidence.over_null(cell, FALL, "untrained"), "above", 0.0, "that fall less that of untrained networks")
+    told = f"{cell}, {FALL}, less its null “untrained”"
+    some = held(evidence.over_null(cell, FALL, "untrained"), "above", 0.0, told)
     return otherwise(primary, {"as a fall beyond untrained networks, smaller than published": some})
 
 

@@ -1,0 +1,51 @@
+"""A network of one's own gets every instrument that its tensors allow, and one clear line for the others."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from windtunnel import models
+from windtunnel.geometry import Measurement, Missing
+from windtunnel.geometry.key_survey import keys
+from windtunnel.mechanism import late, position_ranges, swap
+from windtunnel.models import touch
+from windtunnel.tunnels import HMM
+
+TUNNEL = HMM(states=3, symbols=3, length=4)
+
+
+class Own(nn.Module):
+    """A running mean, a table of as many positions as it was trained on, keys without queries, no entrance."""
+
+    def __init__(self, tunnel):
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.table = nn.Parameter(torch.randn(tunnel.vocabulary, 8, generator=generator))
+        self.places = nn.Parameter(torch.randn(tunnel.positions, 8, generator=generator))
+        self.head = nn.Linear(8, tunnel.classes)
+
+    def forward(self, tokens, features, readout, tap=None):
+        x = self.table[tokens] + self.places[torch.arange(tokens.shape[1], device=tokens.device)]
+        x = x + touch(tap, "blocks.0.attention.out", x.cumsum(1))
+        touch(tap, "blocks.0.attention.k", x[:, None])
+        x = touch(tap, "blocks.0.residual", x)
+        return self.head(x[:, readout])
+
+
+def test_it_keeps_its_home_length_and_its_head_is_found():
+    model, episodes = models.build(Own, TUNNEL), TUNNEL.sample(12)
+    found = late(model, TUNNEL, episodes, [], draws=2)
+    assert {m.where["length"] for m in found if isinstance(m, Measurement)} == {TUNNEL.length}
+    longer = [m for m in found if isinstance(m, Missing)]
+    assert len(longer) == 2 and all("failed: IndexError" in m.reason for m in longer)
+    frames = [m for m in swap(model, TUNNEL, episodes, [], draws=2) if isinstance(m, Measurement)]
+    assert "hypothesis frame" in {m.where["subspace"] for m in frames}
+
+
+def test_what_it_does_not_name_is_told():
+    model, episodes = models.build(Own, TUNNEL), TUNNEL.sample(8)
+    (queries,) = keys(model, TUNNEL, episodes, [])
+    assert isinstance(queries, Missing) and ".attention.q" in queries.reason
+    (entrance,) = position_ranges(model, TUNNEL, episodes, [], draws=2)
+    assert isinstance(entrance, Missing) and "before the first block" in entrance.reason
