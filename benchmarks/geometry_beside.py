@@ -35,9 +35,9 @@ def beside(evidence: Evidence) -> list[str]:
         " directions that an almost unpenalised linear map reads (*decoded*; with a penalty they are others: below),"
         " those along which the layer moves with the belief (*written*), and those that the head looks at (*hypothesis"
         " frame*, which after the last block moves the prediction by construction); the *entropy axis* is the direction"
-        " that such a map reads the entropy from. Each is removed (bits of KL lost), and exchanged for that of another"
-        " episode (share of the way that the prediction moves to the belief there); in brackets how much more that is"
-        " than with random subspaces of equal rank.",
+        " that such a map reads the entropy from. Each is set to its mean (bits of KL lost), and exchanged for that of"
+        " another episode (share of the way that the prediction moves to the belief there); in brackets how much more"
+        " that is than with random subspaces of equal rank.",
         "",
         *table(["network", "subspace", "bits lost without it", "moved by a swap"], list(_used(evidence))),
         "",
@@ -53,7 +53,8 @@ def beside(evidence: Evidence) -> list[str]:
 def _used(evidence: Evidence) -> Iterator[list[str]]:
     for name in NETWORKS:
         for subspace in SUBSPACES:
-            lost, moved = (_last(evidence, name, what, subspace) for what in (LOST, MOVED))
+            lost = _last(evidence, name, LOST, subspace=subspace, method="mean")
+            moved = _last(evidence, name, MOVED, subspace=subspace)
             if lost or moved:
                 yield [name, subspace, lost or "–", moved or "–"]
 
@@ -68,12 +69,12 @@ def _margins(evidence: Evidence) -> Iterator[list[str]]:
                 yield [name, hypotheses, f"{_number(over_seeds(found))} (null {null:.2g})"]
 
 
-def _last(evidence: Evidence, name: str, what: str, subspace: str) -> str | None:
+def _last(evidence: Evidence, name: str, what: str, **where: str) -> str | None:
     """A reading at the last block whose subspaces were looked at, and its distance from random subspaces.
 
     The distance, not the null: nulls of interventions are moved, and mean nothing alone."""
     try:
-        found = evidence.readings(name, what, subspace=subspace)
+        found = evidence.readings(name, what, **where)
     except NotMeasured:
         return None
     last = max((r["where"]["tensor"] for r in found), key=lambda tensor: int(tensor.split(".")[1]))

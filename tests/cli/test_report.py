@@ -47,6 +47,16 @@ def test_figures_say_what_is_missing(run_folder, tmp_path, capsys):
     assert "(2 files)" in told
 
 
+@pytest.mark.parametrize("command", ["report", "figures"])
+def test_a_damaged_survey_is_one_line(command, run_folder, refusal, tmp_path):
+    folder = tmp_path / "hmm"
+    shutil.copytree(run_folder, folder)
+    (folder / "survey.json").write_text("{")
+    line = refusal(command, folder)
+    assert "survey.json: must be JSON, but is damaged" in line
+    assert f"`windtunnel inspect {folder} --replace` measures anew" in line
+
+
 def test_refusals(run_folder, refusal, tmp_path):
     assert "there is no such folder" in refusal("report", tmp_path / "no")
     assert "must be a results folder" in refusal("report", tmp_path, "--no-zoo")

@@ -37,9 +37,9 @@ def test_swapping_the_planted_subspace_moves_all_the_way_and_a_random_one_does_n
     assert max(sample.max() for sample in whole.nulls.values()) < 0.6
     rest = pair.moved(swap_changes(pair, STREAM, model.module.rest))
     assert rest == pytest.approx(0.0, abs=1e-9)
-    lost = measure_removal(pair, [], STREAM, "planted", model.module.basis, draws=5)
+    lost = measure_removal(pair, [], STREAM, "planted", model.module.basis, "mean", draws=5)
     assert lost.low > 0.1 and lost.value > lost.nulls["random subspace, equal rank"].max()
-    inert = measure_removal(pair, [], STREAM, "rest", model.module.rest, draws=2)
+    inert = measure_removal(pair, [], STREAM, "rest", model.module.rest, "resample", draws=2)
     assert abs(inert.value) < 1e-9
 
 

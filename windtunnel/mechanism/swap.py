@@ -1,7 +1,7 @@
 """Is a subspace the carrier, or only readable?  Swap it with a donor's, or take it away.
 
     swap     x_S ← y_S at every readout: in the subspace S the stream is the matched donor's, else its own
-    ablate   x_S ← its mean over episodes at each position
+    ablate   x_S ← 0, its mean over episodes at each position, or another episode's
 
 Swap is scored as the fraction of the way to the donor's belief (see `patch`), ablation in bits lost.  A direction can
 decode perfectly and be inert: then neither moves anything.
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablation import ablation, bits_lost
+from windtunnel.mechanism.ablation import METHODS, ablation, bits_lost
 from windtunnel.mechanism.bases import bases
 from windtunnel.mechanism.chance import DRAWS, subspace
 from windtunnel.mechanism.donors import donors
@@ -64,7 +64,7 @@ def swap(
     tensors: Sequence[str] | None = None,
     draws: int = DRAWS,
 ) -> list[Measurement | Missing]:
-    """Every subspace at a few layers: swapped with a matched donor's, and ablated to its mean."""
+    """Every subspace at a few layers: swapped with a matched donor's, and ablated by every method."""
     half = len(episodes) // 2
     fit, trial = Bench(model, tunnel, episodes[:half]), episodes[half:]
     given = donors(tunnel, trial)
@@ -89,7 +89,7 @@ def swap(
                 continue
             plain = [(one, b) for one, named in others if isinstance(b := named[name], Tensor)]
             results.append(measure_swap(pair, plain, tensor, name, basis, draws=draws))
-            results.append(measure_removal(pair, plain, tensor, name, basis, draws=draws))
+            results += [measure_removal(pair, plain, tensor, name, basis, how, draws=draws) for how in METHODS]
     return results
 
 
@@ -117,21 +117,28 @@ def measure_swap(
 
 
 def measure_removal(
-    pair: Pair, blank: list[tuple[Pair, Tensor]], tensor: str, name: str, basis: Tensor, *, draws: int = DRAWS
+    pair: Pair,
+    blank: list[tuple[Pair, Tensor]],
+    tensor: str,
+    name: str,
+    basis: Tensor,
+    method: str,
+    *,
+    draws: int = DRAWS,
 ) -> Measurement:
-    """Bits lost when the subspace is set to its mean."""
+    """Bits lost when the subspace is ablated by one of METHODS."""
     bench, small = pair.recipient, pair.small.recipient
     width, rank = basis.shape
     place = at_readouts(bench, tensor, basis)
     arbitrary = [at_readouts(small, tensor, subspace(width, rank, 4, d)) for d in range(draws)]
-    lost = bits_lost(bench, [place], "mean")
+    lost = bits_lost(bench, [place], method)
     nulls = {
-        RANDOM: small.lost_each([ablation(small, [one], "mean") for one in arbitrary]),
-        TURNED: turned(small, [place], "mean", draws),
-        UNTRAINED: [bits_lost(one.recipient, [at_readouts(one.recipient, tensor, its)], "mean") for one, its in blank],
+        RANDOM: small.lost_each([ablation(small, [one], method) for one in arbitrary]),
+        TURNED: turned(small, [place], method, draws),
+        UNTRAINED: [bits_lost(one.recipient, [at_readouts(one.recipient, tensor, its)], method) for one, its in blank],
     }
     return Losses(lost, nulls, len(small.episodes)).measured(
         "bits lost to ablation of a subspace",
-        where={"tensor": tensor, "subspace": name, "rank": rank, "method": "mean"},
+        where={"tensor": tensor, "subspace": name, "rank": rank, "method": method},
         arrays={"per_position": lost.mean(0).cpu().numpy(), "basis": basis.detach().to("cpu", torch.float32).numpy()},
     )
