@@ -149,7 +149,7 @@ def test_a_shifted_prior():
     short = {
         m.where["world"]: m for m in shifted_prior(Exact(TINY, 1), TINY, EPISODES, []) if not isinstance(m, Missing)
     }
-    assert short["rotating"].low > 0.05 and short["rotating"].value > short["rotating"].nulls["home against home"].max()
+    assert short["rotating"].low > 0.05 and short["rotating"].value > short["rotating"].nulls["equal means"].max()
     assert isinstance(shifted_prior(Exact(AGAIN), AGAIN, AGAIN.sample(4), [])[0], Missing)  # longer than its symbols
     assert list(shifted(ONCE)) == ["with replacement"] and list(shifted(RECALL)) == ["noise 0.2"]
 

@@ -127,7 +127,7 @@ def test_one_more_untrained_network_is_seldom_told_from_the_others(case):
 
 PREDICTORS = {
     "exchange, episodes": ("unrelated episodes", 0),
-    "shift, home": ("home against home", 0),
+    "shift, home": ("equal means", 0),
     "exchange, untrained": (UNTRAINED, B),
     "shift, untrained": (UNTRAINED, 2 * B + 1),  # two-sided: so many are needed to reach 0.05
 }

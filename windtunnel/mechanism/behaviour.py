@@ -8,8 +8,8 @@ evidence flip    change one past piece of evidence.  With m, e the shifts (C num
 exchangeability  reorder evidence whose order is irrelevant (HMM: rename the states).  Value: total variation between
                  the two predictions, over that between unrelated episodes.  0: exact;  1: as if it were another
                  episode.  Nulls: unrelated episodes; untrained networks.
-shifted prior    worlds from another prior.  Value: KL there − KL at home, bits.  Nulls: home against home
-                 (bootstrap); untrained networks.
+shifted prior    worlds from another prior.  Value: KL there − KL at home, bits.  Nulls: both worlds at
+                 the same mean (the bootstrap noise of either); untrained networks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from windtunnel.tunnels.episodes import Episodes
 
 LAGS = (0, 1, 2, 4, 8, 16, 32)
 SHUFFLES = 199
-ANOTHER = "exact shift of another episode"
+ANOTHER, EQUAL = "exact shift of another episode", "equal means"
 FAINT = 1e-4  # root mean square; a network's own rounding and error move its prediction by more
 
 
@@ -170,8 +170,10 @@ def shifted_prior(
         log_q = predictions(predictor, world, sample.inputs)
         return kl_bits(sample.posterior.double(), log_q).mean(1).cpu().numpy()
 
+    def noise(values: np.ndarray, draw: int) -> np.ndarray:
+        return resampled_means(values - values.mean(), replicates=SHUFFLES, seed=draw)
+
     home = bits(model, tunnel, episodes)
-    again = [resampled_means(home, replicates=SHUFFLES, seed=draw) for draw in (1, 2)]
     results: list[Measurement | Missing] = []
     for name, world in worlds.items():
         try:
@@ -181,7 +183,7 @@ def shifted_prior(
         except InputError as error:
             results.append(Missing(f"shifted prior, {name}", str(error)))
             continue
-        nulls = {"home against home": again[0] - again[1], UNTRAINED: blank}
+        nulls = {EQUAL: noise(there, 2) - noise(home, 1), UNTRAINED: blank}
         arrays = {"home": home, "there": there}
         fields = {"where": {"world": name}, "unit": "bits", "nulls": nulls, "side": "both", "arrays": arrays}
         results.append(measured("KL added by a shifted prior", [there, home], lambda a, b: a - b, **fields))
