@@ -137,7 +137,7 @@ def _exhibit(cell: Cell, tunnel: Tunnel, rng: np.random.Generator) -> dict[str, 
     found["history"] = {"seconds": 60.0, "steps": steps, "batch": cell.recipe.batch, "points": along()}
     if cell.recipe.ladder:
         found["pictures"]["dynamics"] = {kind: along() for kind in KINDS}
-    mine = {"name": cell.name, "seeds": seeds, "origin": Subject(cell.name, cell.recipe).origin()}
+    mine = {"name": cell.name, "seeds": seeds, "origin": Subject(cell.name, cell.recipe).origin() | {"source": "run"}}
     mine |= {"tunnel": cell.recipe.to_dict()["tunnel"]}
     return found | mine | {"episodes": stepped(_network(cell.recipe.model, tunnel, *shape), tunnel)}
 

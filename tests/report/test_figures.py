@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from itertools import combinations, pairwise
+
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from windtunnel.errors import InputError
 from windtunnel.report.axes import apart, log_ticks
+from windtunnel.report.chart import Chart, Heat, Panel, Series
 from windtunnel.report.figures import missing, names, without_switches, write_figures
 from windtunnel.report.geometry_charts import manifold
 from windtunnel.report.palette import DARK, LIGHT, contrast
@@ -49,14 +54,61 @@ def test_unknown_figure_in_one_line(source, tmp_path):
         write_figures(source, tmp_path, only=["cat"])
 
 
-def test_nothing_is_cut_off_at_the_edge_of_the_paper(source):
-    charts = [chart for section in sections(source) for chart in section.charts]
-    for chart in (without_switches(chart) for chart in charts):
-        figure = draw(chart, next(iter(chart.views)))
+def drawn(chart, view):
+    """A figure, laid out without a warning, from which nothing is cut off."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = draw(chart, view)
         FigureCanvasAgg(figure).draw()
-        (width, height), drawn = figure.get_size_inches(), figure.get_tightbbox()
-        assert -0.03 < drawn.x0 and drawn.x1 < width + 0.03, chart.id
-        assert -0.03 < drawn.y0 and drawn.y1 < height + 0.03, chart.id
+    (width, height), found = figure.get_size_inches(), figure.get_tightbbox()
+    assert -0.03 < found.x0 and found.x1 < width + 0.03, chart.id
+    assert -0.03 < found.y0 and found.y1 < height + 0.03, chart.id
+    return figure
+
+
+def test_nothing_is_cut_off_at_the_edge_of_the_paper(source):
+    for chart in (without_switches(chart) for section in sections(source) for chart in section.charts):
+        drawn(chart, next(iter(chart.views)))
+
+
+@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("panels", [1, 4])
+@pytest.mark.parametrize("words", [0, 60])
+def test_few_rows_under_long_words_stay_readable(rows, panels, words):
+    """Small networks have one row or two, and much to say of what could not be read."""
+    names = [f"after layer {row}, decoded belief, with a penalty" for row in range(rows)]
+    x, low, high = ([float(row + by) for row in range(rows)] for by in (0, -1, 2))
+    dots = [
+        Series(f"null: random direction {k}, equal size", x, names, low, high, f"{k}", "null", across=True)
+        for k in range(4)
+    ]
+    dots.append(Series("measured", x, names, low, high, "measured", "points", across=True))
+    panel = Panel("bits lost to ablation of a subspace", "bits", series=dots, note="Not here: it is. " * words)
+    figure = drawn(Chart("x", "What is lost when a subspace is removed?", "", "", {"run": [panel] * panels}), "run")
+    parts = [*figure.texts, *figure.legends, *figure.axes]
+    for axes in figure.axes:
+        assert axes.get_window_extent().height > 0.15 * rows * figure.dpi
+        parts += [axes.title, axes.xaxis.label, *axes.get_yticklabels(), *axes.get_xticklabels()]
+    extents = [part.get_window_extent() for part in parts if not getattr(part, "get_text", str)().startswith("−")]
+    for one, other in combinations(extents, 2):
+        both = Bbox.intersection(one, other)
+        assert both is None or min(both.width, both.height) < 2, (one, other)
+
+
+def test_values_in_a_matrix_have_room():
+    layers = [str(layer) for layer in range(8)]
+    panel = Panel("zero ablation", "layer", heat=Heat(["mixer", "whole layer"], layers, [[0.00071, 0.43] * 4] * 2))
+    axes = drawn(Chart("x", "What each layer is worth", "", "", {"run": [panel] * 3}), "run").axes[0]
+    ends = [text.get_window_extent() for text in axes.texts[:8]]
+    assert all(left.x1 < right.x0 for left, right in pairwise(ends))
+
+
+def test_an_interval_is_seen_whole_on_a_log_axis_with_ticks():
+    dot = Series("measured", [0.0024], ["run"], [0.0008], [0.0081], "measured", "points", across=True)
+    axes = drawn(Chart("x", "", "", "", {"run": [Panel("", "bits", log_x=True, series=[dot])]}), "run").axes[0]
+    low, high = axes.get_xlim()
+    assert low < 0.0008 and high > 0.0081 and len(axes.get_xticks()) >= 2
+    assert len(log_ticks(0.0021, 0.0028)) == 1
 
 
 def test_names_are_pushed_apart_and_stay_inside():

@@ -175,6 +175,43 @@ def test_networks_of_the_zoo_are_looked_into(demo, tmp_path, monkeypatch):
     assert 'id="chart-entropy"' in text and "training histories" in text
 
 
+def test_networks_of_the_zoo_that_an_earlier_page_showed_are_left_out_if_asked(scratch, tmp_path, monkeypatch):
+    zoo.export(load(scratch / "runs" / "urn-transformer"), "shipped", seed=0, out=tmp_path / "zoo", episodes=64)
+    monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))
+    run = scratch / "runs" / "hmm-lstm"
+    assert set(read(run).exhibits) == {"hmm-lstm", "shipped"} and (run / "exhibits" / "shipped.json").exists()
+    found = read(run, with_zoo=False)
+    assert set(found.exhibits) == {"hmm-lstm"} and "shipped" not in without_plotly(render(found))
+
+
+def test_a_run_of_its_own_is_not_told_to_make_what_it_cannot_have(scratch, tmp_path, monkeypatch):
+    zoo.export(load(scratch / "runs" / "hmm-transformer"), "shipped", seed=0, out=tmp_path / "zoo", episodes=64)
+    monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))
+
+    def told(*runs) -> str:
+        found = read(runs[0], runs=runs[1:])
+        return " ".join(f"{lack.what}: {lack.command}" for part in sections(found) for lack in part.lacks)
+
+    urn, mlp, hmm = (scratch / "runs" / name for name in ("urn-transformer", "bijection-replacement-mlp", "hmm-lstm"))
+    assert "clusters" not in told(urn) and "keys" not in told(urn) and "simplices" not in told(urn)
+    assert f"windtunnel inspect {urn} --only ablate,heads" in told(urn)
+    assert "heads" not in told(mlp) and "late attention" not in told(mlp)
+    assert f"windtunnel inspect {mlp} --only values" in told(mlp)
+    assert f"windtunnel inspect {hmm} --only values,beliefs,clusters" in told(hmm)
+    assert "windtunnel inspect RUN --only clusters" in told(urn, hmm)  # a run that fits, but from elsewhere
+
+
+def test_a_damaged_survey_is_told_in_one_line_before_networks_are_looked_into(scratch):
+    run = scratch / "runs" / "hmm-lstm"
+    (run / "survey.json").write_text('{"format": 1, "rec')
+    shutil.rmtree(scratch / "exhibits")
+    said: list[str] = []
+    for folder in (run, scratch):
+        with pytest.raises(InputError, match=r"survey.json: must be JSON, .* --replace` measures anew"):
+            read(folder, with_zoo=False, say=said.append)
+    assert said == []
+
+
 def test_a_shipped_network_does_not_replace_the_exhibit_of_its_run(scratch, tmp_path, monkeypatch):
     zoo.export(load(scratch / "runs" / "hmm-lstm"), "hmm-lstm", seed=1, out=tmp_path / "zoo", episodes=64)
     monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,4 +157,4 @@ def test_a_layer_is_held_against_its_null_on_the_same_sequences():
 
 
 def test_only_where_nulls_are_moved_the_reader_is_told():
-    assert [part.id for part in sections(Source("")) if MOVED in part.how] == ["mechanism"]  # type: ignore[arg-type]
+    assert [part.id for part in sections(Source(Path())) if MOVED in part.how] == ["mechanism"]

@@ -39,7 +39,8 @@ def log_ticks(low: float, high: float, room: int = 7) -> dict[float, str]:
         ticks = _between(powers, (1, 2, 5))
     if sum(low <= at <= high for at in ticks) < 2:
         ticks = _between(powers, range(1, 10))
-    return {at: text for at, text in ticks.items() if low <= at <= high}
+    middle = math.sqrt(low * high)
+    return {at: text for at, text in ticks.items() if low <= at <= high} or {middle: short(middle)}
 
 
 def _between(powers: Sequence[int], parts: Sequence[int]) -> dict[float, str]:

@@ -14,7 +14,18 @@ from windtunnel.report.shares import LEVELS, Primitives
 
 INK, SOFT = "#1a1e24", "#6b7280"
 FEW = 60  # fields into which their value is written
+CROWD = 12  # rows or columns from which on their names are small
 NOUGHT = 0.004  # of the scale: what is smaller is written as ≈0
+
+
+def heat_size(heat: Heat) -> tuple[float, float]:
+    """Width and height that its names and the values in its fields need."""
+    rows, columns = len(heat.rows), len(heat.columns)
+    crowded = max(rows, columns) > CROWD
+    across = 0.08 if crowded else 0.04 + 0.07 * max(map(len, heat.columns), default=0)
+    if rows * columns <= FEW:
+        across = max(across, 0.42)  # "0.00071"
+    return max(1.9, across * columns), max(1.8, (0.08 if crowded else 0.14) * rows)
 
 
 def draw_heats(figure: Any, heats: Sequence[tuple[Any, Heat]]) -> None:
@@ -33,7 +44,7 @@ def draw_heats(figure: Any, heats: Sequence[tuple[Any, Heat]]) -> None:
         for (axes, _), table in zip(heats, tables, strict=True)
     ]
     for (axes, heat), table in zip(heats, tables, strict=True):
-        crowded = max(table.shape) > 12
+        crowded = max(table.shape) > CROWD
         axes.set_xticks(
             range(len(heat.columns)), heat.columns, rotation=90 if crowded else 0, fontsize=5 if crowded else 7
         )

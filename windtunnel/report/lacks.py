@@ -51,24 +51,33 @@ MECHANISM = {
     "late": ("late attention off", "late"),
     "roles": ("roles", "roles"),
 }
-OF_ATTENTION = ("keys", "heads")
-OF_STATES = ("clusters",)
-"""Instruments that look only into Transformers, and only into networks of an HMM."""
+ATTENTION = ("transformer", "linear-attention")
+MATCHED, MIXERS = ("bijection", "recall", "hmm"), (*ATTENTION, "mamba", "lstm")
+FITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "key-matrices": (ATTENTION, MATCHED),
+    "key-cosines": (ATTENTION, MATCHED),
+    "sharpening": (("transformer",), ()),
+    "simplices": ((), ("hmm",)),
+    "clusters": ((), ("hmm",)),
+    "heads": (ATTENTION, ()),
+    "late": (MIXERS, ()),
+}
+"""Charts that not every network can have: the models and the tunnels that they are of; none named, any."""
 
 
 def charts_lacking(expected: Mapping[str, tuple[str, str]], there: Collection[str], source: Source) -> list[Lack]:
     """One line for all that the same command makes."""
     groups: dict[str, list[tuple[str, str]]] = {}
-    for key, (what, kind) in expected.items():
-        if key not in there:
-            groups.setdefault(_command(source, kind), []).append((what, kind))
+    for chart, (what, kind) in expected.items():
+        if chart not in there and _possible(source, chart):
+            groups.setdefault(_command(source, kind, chart), []).append((what, kind))
     return [
         Lack(enumerated(what for what, _ in mine), command.replace("INSTRUMENTS", ",".join(kind for _, kind in mine)))
         for command, mine in groups.items()
     ]
 
 
-def _command(source: Source, kind: str) -> str:
+def _command(source: Source, kind: str, chart: str = "") -> str:
     """The command that makes what is lacking."""
     folder = shlex.quote(str(source.path))
     if kind == STUDY:  # a study goes into its own folder, never into that of a run or of another preset
@@ -78,20 +87,28 @@ def _command(source: Source, kind: str) -> str:
         return f"windtunnel report {folder} --runs RUN"
     if kind == LADDER:
         return f"windtunnel train TUNNEL MODEL --ladder 12 --out RUN && windtunnel report {folder} --runs RUN"
-    run = _run_for(source, kind)
+    run = _run_for(source, chart)
     if run is None:
         return f"windtunnel inspect RUN --only INSTRUMENTS && windtunnel report {folder} --runs RUN"
     return f"windtunnel inspect {shlex.quote(str(run))} --only INSTRUMENTS && windtunnel report {folder}"
 
 
-def _run_for(source: Source, instrument: str) -> Path | None:
-    """A run at hand that the instrument can look into."""
-    for name in source.ordered(source.exhibits):
-        fits = instrument not in OF_ATTENTION or source.model(name) == "transformer"
-        fits = fits and (instrument not in OF_STATES or source.exhibits[name]["tunnel"]["name"] == "hmm")
-        if fits and (run := source.run(name)) is not None:
-            return run
-    return None
+def _run_for(source: Source, chart: str) -> Path | None:
+    """A run at hand that can have the chart."""
+    found = (source.run(name) for name in source.ordered(source.exhibits) if _fits(source, name, chart))
+    return next((run for run in found if run is not None), None)
+
+
+def _possible(source: Source, chart: str) -> bool:
+    """In a run's own folder, what none of the runs looked into can have is no lack."""
+    own = [name for name, record in source.exhibits.items() if record["origin"]["source"] == "run"]
+    return not (source.path / "recipe.json").exists() or any(_fits(source, name, chart) for name in own)
+
+
+def _fits(source: Source, name: str, chart: str) -> bool:
+    models, worlds = FITS.get(chart, ((), ()))
+    tunnel = source.exhibits[name]["tunnel"]["name"]
+    return (not models or source.model(name) in models) and (not worlds or tunnel in worlds)
 
 
 def _unfinished(source: Source) -> list[Lack]:

@@ -36,6 +36,7 @@ REMOVED = Question(
     "What is lost when a subspace is removed?",
     "A direction can be perfectly readable and yet inert: then no more is lost here than to a random one.",
     ("bits lost to ablation of a subspace",),
+    split="method",
     absent=("swap",),
 )
 ROLES = Question(
@@ -53,7 +54,7 @@ LATE = Question(
     "Is late attention needed to go on?",
     "Bits lost with attention (in a recurrent network, what mixes positions) of the top layers off, at the trained "
     "length and beyond it; a length at which there is no reading is named with its reason.",
-    ("bits lost with late attention off",),
+    ("bits lost with late attention off", "bits lost with late mixers off"),
     absent=("late",),
 )
 

@@ -15,11 +15,13 @@ import numpy as np
 
 from windtunnel.report.axes import LEAST, apart, log_ticks, span
 from windtunnel.report.chart import Chart, Panel, Series
-from windtunnel.report.fields import INK, SOFT, draw_cloud, draw_heats
+from windtunnel.report.fields import INK, SOFT, draw_cloud, draw_heats, heat_size
 from windtunnel.report.palette import KEYS, LIGHT
 
 DASHES = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "D", "^", "v", "P")
+LETTERS = 15  # on an inch
+ROOM = 4.0  # inches for the words around a panel, before they are measured
 FLOOR = 1e-6  # bits below which a line may leave its panel
 STYLE: dict[Any, Any] = {
     "font.size": 8,
@@ -34,42 +36,59 @@ Look = dict[str, Any]
 
 
 def draw(chart: Chart, view: str) -> Any:
-    """A matplotlib figure of one view of a chart."""
+    """A matplotlib figure of one view of a chart, as large as its panels and the words around them need."""
     import matplotlib
     from matplotlib.figure import Figure  # no pyplot: nothing global, no window
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     panels = chart.views[view]
-    rows = [_rows(panel) for panel in panels]
-    columns = 1 if any(rows) else _columns(len(panels))
-    lines = math.ceil(len(panels) / columns)
-    heights = (
-        [0.42 + 0.2 * len(names) for names in rows]
-        if any(rows)
-        else [1.9 if panels[0].cloud and panels[0].cloud.outline else 2.3] * lines
-    )
-    width = 6.2 if any(rows) else 4.6 if columns == 1 else 2.6 * columns
+    columns = 1 if any(map(_rows, panels)) else _columns(len(panels))
+    sizes = [_size(panel, alone=len(panels) == 1) for panel in panels]
+    width = max(across for across, _ in sizes)
+    heights = [max(down for _, down in sizes[i : i + columns]) for i in range(0, len(panels), columns)]
     looks = styles(panels)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, 0.8 + sum(heights) + 0.3 * lines), layout="constrained")
-        figure.suptitle(_wrapped(f"{chart.title}: {view}", 13 * width), fontsize=9)
-        grid = figure.add_gridspec(lines, columns, height_ratios=heights)
+        ample = columns * (width + ROOM), sum(heights) + ROOM * (1 + len(heights))
+        figure = Figure(figsize=ample, layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, wspace=0, hspace=0))
+        grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
         places = [figure.add_subplot(grid[index // columns, index % columns]) for index in range(len(panels))]
         for axes, panel in zip(places, panels, strict=True):
-            axes.set_title(_wrapped(panel.title, 11 * width / columns))
+            axes.set_title(_wrapped(panel.title, LETTERS * width))
             if panel.cloud is not None:
                 draw_cloud(figure, axes, panel.cloud, MARKERS)
             elif panel.heat is None:
-                _draw_series(axes, panel, looks, direct=len(panels) == 1)
+                _draw_series(axes, panel, looks, width, direct=len(panels) == 1)
             else:
                 axes.set_xlabel(panel.x)
-        if not any(rows) and len({panel.y for panel in panels}) == 1:
+        if not any(map(_rows, panels)) and len({panel.y for panel in panels}) == 1:
             _share_y([axes for axes, panel in zip(places, panels, strict=True) if panel.series])
         draw_heats(figure, [(axes, panel.heat) for axes, panel in zip(places, panels, strict=True) if panel.heat])
+        whole = columns * width + _around(figure, places[:columns])[0]
+        figure.set_figwidth(whole)
+        figure.suptitle(_wrapped(f"{chart.title}: {view}", 13 * whole), fontsize=9)
         handles = dict(sorted(_handles(places).items(), key=lambda item: list(looks).index(item[0])))
         if len(handles) > 1:
-            columns = max(1, min(len(handles), int(width / (0.55 + 0.062 * max(map(len, handles))))))
-            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
+            across = max(1, min(len(handles), int(whole / (0.55 + 0.062 * max(map(len, handles))))))
+            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=across)
+        figure.set_figheight(sum(heights) + _around(figure, places[::columns])[1])
     return figure
+
+
+def _size(panel: Panel, *, alone: bool) -> tuple[float, float]:
+    """Width and height of a panel within its axes; the words around them come on top."""
+    if rows := _rows(panel):
+        return 3.6, 0.1 + 0.2 * len(rows)
+    if panel.heat is not None:
+        return heat_size(panel.heat)
+    return (1.9, 1.6) if panel.cloud is not None and panel.cloud.outline else (3.4 if alone else 1.9, 1.8)
+
+
+def _around(figure: Any, places: Sequence[Any]) -> tuple[float, float]:
+    """What the figure is wider than these axes side by side, and higher than these one below the other."""
+    figure.draw_without_rendering()  # lays it out
+    boxes = [axes.get_position(original=True) for axes in places]
+    wide, high = figure.get_size_inches()
+    return wide * (1 - sum(box.width for box in boxes)), high * (1 - sum(box.height for box in boxes))
 
 
 def _wrapped(text: str, letters: float) -> str:
@@ -132,7 +151,7 @@ def styles(panels: Sequence[Panel]) -> dict[str, Look]:
     return looks
 
 
-def _draw_series(axes: Any, panel: Panel, looks: Mapping[str, Look], *, direct: bool) -> None:
+def _draw_series(axes: Any, panel: Panel, looks: Mapping[str, Look], width: float, *, direct: bool) -> None:
     rows = {name: index for index, name in enumerate(_rows(panel))}
     for series in panel.series:
         x = _seen(series.x, panel.log_x)
@@ -149,7 +168,7 @@ def _draw_series(axes: Any, panel: Panel, looks: Mapping[str, Look], *, direct: 
         if series.role == "line" and series.low is not None and series.high is not None:
             low, high = (np.array(_seen(end, panel.log_y), float) for end in (series.low, series.high))
             axes.fill_between(x, low, high, color=look["color"], alpha=0.15, lw=0)
-    _set_axes(axes, panel, list(rows))
+    _set_axes(axes, panel, list(rows), width)
     if direct and not rows:
         _name_references(axes, panel)
 
@@ -163,22 +182,26 @@ def _spread(series: Series) -> dict[str, Any]:
     return {"xerr" if series.across else "yerr": np.where(np.isfinite(ends), np.maximum(ends, 0.0), 0.0)}
 
 
+def _extent(series: Series, along: str) -> list[float]:
+    """What a log axis must reach: the points, and along the rows their intervals as far as these are worth the room."""
+    across = [end for end in (series.low, series.high) if along == "x" and series.across and end is not None]
+    ends = [v for end in across for v in _seen(end, True) if v >= FLOOR]
+    return [*_seen(getattr(series, along), True), *ends]
+
+
 def _seen(values: Sequence[Any], log: bool) -> list[Any]:
     """Numbers as they may stand on the axis; words stay words."""
     numbers = [v if isinstance(v, str) else math.nan if v is None else float(v) for v in values]
     return [v if isinstance(v, str) or (math.isfinite(v) and (v > LEAST or not log)) else math.nan for v in numbers]
 
 
-def _set_axes(axes: Any, panel: Panel, rows: list[str]) -> None:
-    letters = (
-        (7 if rows else 12) * axes.figure.get_size_inches()[0] / axes.get_gridspec().ncols
-    )  # names of rows need room
-    words = "\n".join(part for part in (panel.x, _wrapped(panel.note, letters)) if part)
+def _set_axes(axes: Any, panel: Panel, rows: list[str], width: float) -> None:
+    words = "\n".join(_wrapped(part, LETTERS * width) for part in (panel.x, panel.note) if part)
     axes.set(xlabel=words, xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
     for axis, log, floor in ((axes.xaxis, panel.log_x, None), (axes.yaxis, panel.log_y, FLOOR)):
         along = "x" if axis is axes.xaxis else "y"
         if log:
-            found = span([v for s in panel.series for v in _seen(getattr(s, along), True)], floor)
+            found = span([v for series in panel.series for v in _extent(series, along)], floor)
             ticks = log_ticks(*found)
             axis.set_ticks(list(ticks), list(ticks.values()))
             axis.set_ticks([], minor=True)
@@ -189,7 +212,7 @@ def _set_axes(axes: Any, panel: Panel, rows: list[str]) -> None:
         axes.set_yticks(range(len(rows)), rows)
         axes.set_ylim(len(rows) - 0.4, -0.6)
     else:
-        axes.set(ylabel=panel.y)
+        axes.set(ylabel=_wrapped(panel.y, 24))
     for at, words in panel.marks:
         axes.axvline(at, color=INK, lw=0.8, ls="--")
         axes.annotate(words, (at, 1.0), (3, 0), ("data", "axes fraction"), "offset points", va="top", fontsize=7)

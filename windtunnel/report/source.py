@@ -5,12 +5,14 @@ Anything may be missing; then the part that needs it says so, and which command 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import InputError
+from windtunnel.mechanism import Survey
 from windtunnel.mechanism.survey_file import NAME as SURVEY
 from windtunnel.mechanism.survey_file import load_survey, to_dict
 from windtunnel.report import subjects as find
@@ -92,7 +94,7 @@ class Source:
 
     def run(self, name: str) -> Path | None:
         """The run folder of a network, if it is at hand."""
-        places = (self.path / "runs" / name, self.path / name, self.path)
+        places = [self.path / "runs" / name, self.path / name, *([self.path] if self.path.name == name else [])]
         return next((place for place in places if (place / "recipe.json").exists()), None)
 
     def variant(self, name: str) -> bool:
@@ -116,7 +118,7 @@ def read(
     """Read a results folder (or a folder of runs), and look into the networks that are there.
 
     runs      more run folders, or folders of them
-    with_zoo  look into the shipped networks too
+    with_zoo  look into the shipped networks too; else none is shown, also where an earlier page kept what it saw
     """
     path = Path(folder)
     if not path.is_dir():
@@ -130,10 +132,13 @@ def read(
     head = study.head() if study.exists() else None
     cells = study.cells() if head is not None else {}
     ledger, judge = _judged(study) if head is not None else ([], None)
+    readings = _readings(cells, found)  # a damaged survey is told before minutes are spent
     exhibits, refused = gather(path, found, device, say)
+    if not with_zoo:
+        exhibits = {name: record for name, record in exhibits.items() if record["origin"]["source"] != "zoo"}
     if head is None and not exhibits:
         raise InputError(f"{path}: must be a results folder (it has no study.json), or hold finished runs")
-    return Source(path, head, cells, ledger, exhibits, _readings(cells, found), refused, judge)
+    return Source(path, head, cells, ledger, exhibits, readings, refused, judge)
 
 
 def _judged(study: StudyFolder) -> tuple[list[dict[str, Any]], Path | None]:
@@ -157,6 +162,15 @@ def _readings(
         if path is not None and (path / SURVEY).exists():
             mine = found.setdefault(name, [])
             known = {record["name"] for record in mine if record.get("value") is not None}
-            records = [record for record in to_dict(load_survey(path))["records"] if record["name"] not in known]
+            records = [record for record in to_dict(_survey(path))["records"] if record["name"] not in known]
             mine += [r | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
     return found
+
+
+def _survey(run: Path) -> Survey:
+    """The survey of a run; what is damaged is told with the way out."""
+    try:
+        return load_survey(run)
+    except InputError as error:
+        anew = shlex.join(["windtunnel", "inspect", str(run), "--replace"])
+        raise InputError(f"{error}; `{anew}` measures anew") from None
