@@ -31,8 +31,8 @@ TARGETS = {"belief": lambda belief: belief, "entropy": lambda belief: entropy_bi
 
 def measure(name: str, episodes: int) -> list[dict[str, Any]]:
     """One row per target and penalty."""
-    network = zoo.load(name).eval()
-    tunnel = network.tunnel
+    shipped = zoo.as_run(name)
+    network, tunnel = shipped.models[0], shipped.tunnel
     world, half = tunnel.sample(episodes, seed=0, stream="test"), episodes // 2
     fit, trial = Bench(network, tunnel, world[:half]), world[half:]
     given = donors(tunnel, trial)

@@ -23,11 +23,14 @@ def test_a_long_null_is_thinned_and_keeps_its_mean_and_spread():
 
 def test_a_reading_is_kept_small_with_its_seed():
     draws = np.random.default_rng(0).normal(size=199)
-    reading = Measurement("x", 1 / 3, 0.1, 0.9, "sequences", {"layer": 2}, nulls={"untrained": draws})
+    reading = Measurement(
+        "x", 1 / 3, 0.1, 0.9, "sequences", {"layer": 2}, nulls={"random vectors": draws, "untrained": draws}
+    )
     kept, missing = told([reading, Missing("keys", "an LSTM has no keys")], seed=4)
     assert kept["where"] == {"seed": 4, "layer": 2} and kept["value"] == 0.33333 and "arrays" not in kept
-    assert null_mean(kept, "untrained") == pytest.approx(draws.mean(), abs=1e-4)
-    assert _null_error(kept, "untrained") == pytest.approx(draws.std() / 199**0.5, rel=0.25)  # of 199 draws, not of 9
+    assert null_mean(kept, "random vectors") == pytest.approx(draws.mean(), abs=1e-4)
+    assert _null_error(kept, "random vectors") == pytest.approx(draws.std() / 199**0.5, rel=0.25)  # 199 draws, not 9
+    assert _null_error(kept, "untrained") == pytest.approx(draws.std() / 5**0.5, rel=0.25)  # five networks, whatever
     assert kept["p_value"] == pytest.approx(reading.p_value, rel=1e-4)  # that of all draws
     assert missing == {"name": "keys", "missing": "an LSTM has no keys"} and len(json.dumps(kept)) < 600
 
