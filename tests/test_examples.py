@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from windtunnel.mechanism.inspect import NAMES
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
@@ -29,8 +31,15 @@ def test_there_is_a_quickstart():
     assert "quickstart" in {path.stem for path in EXAMPLES}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/instruments.md"])
-def test_python_of_a_page_runs(page, tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+def test_readme_python_runs(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     assert blocks
     assert run("-c", "\n".join(blocks), cwd=tmp_path).strip()  # one after the other, as a reader would
+
+
+def test_the_page_of_instruments_names_them_all_and_what_its_example_prints(tmp_path):
+    page = (ROOT / "docs" / "instruments.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in page for name in NAMES)
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    last = run("-c", block, cwd=tmp_path).strip().splitlines()[-1]
+    assert " ".join(last.split()) in " ".join(page.split())

@@ -52,6 +52,14 @@ def test_one_more_of_few_draws_is_told_from_them_no_more_often_than_stated(law, 
         assert np.sum(p <= rate) <= binom.ppf(0.9995, len(p), rate)
 
 
+def test_what_the_few_draw_rule_is_said_to_cost():
+    """Of five draws 0.05 means 0.02 where they scatter normally, and 0.07 with an exponential tail."""
+    for law, rate in (("normal", 0.02), ("exponential", 0.07)):
+        sampled = getattr(np.random.default_rng(1), law)(size=(8000, 6))
+        alarms = np.mean([record(first, {"a": np.array(rest)}).p_value <= 0.05 for first, *rest in sampled])
+        assert alarms == pytest.approx(rate, abs=0.008)
+
+
 def test_the_closest_null_is_the_strongest():
     far, near = np.zeros(199) + 0.01 * np.arange(199), np.linspace(4.0, 6.0, 199)
     found = record(5.0, {"far": far, "near": near})
