@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import readers
+import unshown_page
 
 from windtunnel.study.claims.length import LINES
 from windtunnel.study.evidence import Evidence, NotMeasured, null_mean
@@ -39,7 +40,7 @@ class Finding:
 
 
 def findings(study: StudyFolder, results: Path) -> str:
-    """Those that hold, one a line; of the study, and one of a benchmark among the result files."""
+    """Those that hold, one a line; of the study, and of benchmarks among the result files."""
     outcomes, evidence = {entry["id"]: entry["outcome"] for entry in study.ledger()}, study.evidence()
     lines = []
     for finding in FINDINGS:
@@ -50,6 +51,8 @@ def findings(study: StudyFolder, results: Path) -> str:
                 continue
     if found := readers.finding(results):
         lines.append(f"- **What can be read depends on the reader.** {found}")
+    if found := unshown_page.finding(results):
+        lines.append(f"- **A belief need not be shown.** {found}")
     tested = {row.primitive for row in scorecard(study.cells()) if row.network}
     if untested := [primitive for primitive in PRIMITIVES if primitive not in tested]:
         lines.append(f"- Not yet run at full size: {', '.join(untested)}.")
@@ -173,7 +176,9 @@ FINDINGS = (
         _binding,
     ),
     Finding("Transport is not where an LSTM ends.", {"lstm-transport": NOT, "mamba-transport": REPRODUCED}, _transport),
-    Finding("Only Mamba goes on.", {"length-200": NOT, "length-50": ONLY_AS}, _length),
+    Finding(
+        "Of the paper's four architectures only Mamba goes on.", {"length-200": NOT, "length-50": ONLY_AS}, _length
+    ),
     Finding(
         "Three well-known pictures do not hold.",
         {"orthogonal-keys": NOT, "one-frame-head": NOT, "mamba-five-clusters": NOT},

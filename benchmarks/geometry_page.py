@@ -13,6 +13,7 @@ from typing import Any
 
 import readers
 import torch
+import unshown_page
 from geometry_beside import beside
 from tables import made_with, table
 
@@ -130,7 +131,7 @@ def made_of(recipe: Recipe) -> list[str]:
 
 
 def page(study: StudyFolder, results: Path) -> str:
-    """The whole page; one table beside it comes from the benchmarks' result files."""
+    """The whole page; two tables beside it come from the benchmarks' result files."""
     ledger = {entry["id"]: entry for entry in study.ledger()}
     entries = [ledger[claim.id] for claim in GEOMETRIC]
     lines = [
@@ -159,4 +160,5 @@ def page(study: StudyFolder, results: Path) -> str:
     for entry in entries:
         lines += section(entry)
     evidence = study.evidence()
-    return "\n".join(lines + beside(evidence) + readers.section(results) + networks(evidence)).rstrip() + "\n"
+    lines += beside(evidence) + readers.section(results) + unshown_page.section(results) + networks(evidence)
+    return "\n".join(lines).rstrip() + "\n"

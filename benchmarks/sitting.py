@@ -27,7 +27,7 @@ from windtunnel.training.standard import NAMED
 
 HERE = Path(__file__).resolve().parent
 GOALS = "hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,hmm/mlp,hmm/transformer"
-REACH_S = {"hmm-transformer-long": 400, "hmm-transformer-9x256": 140, "hmm-mamba": 130}
+REACH_S = {"hmm-transformer-long": 400, "hmm-transformer-9x256": 140, "hmm-mamba": 160, "hmm-linear-attention": 180}
 RECORD_S, REACH_USUAL_S = 120, 110
 
 
@@ -58,11 +58,11 @@ def jobs() -> dict[str, Job]:
         "compile": Job(
             "training", "--only compile,hmm/transformer-9x256,bijection/transformer --json OUT/compile.json", 150
         ),
-        "instruments": Job("instruments", "--growth --json OUT/instruments.json", 200),
-        "sampling": Job("sampling", "--json OUT/sampling.json", 15),
+        "instruments": Job("instruments", "--growth --json OUT/instruments.json", 320),
+        "sampling": Job("sampling", "--device cuda --json OUT/sampling.json", 15),
         "kernels": Job("kernels", "--json OUT/kernels.json", 60),
         "precision": Job("precision", "--json OUT/precision.json", 150),
-        "unshown": Job("unshown", "--only dirichlet-0.3,dirichlet --json OUT/unshown.json", 300),
+        "unshown": Job("unshown", "--only dirichlet-0.3,dirichlet --json OUT/unshown.json", 410),
     }
     for name in NAMED:
         seeds = 1 if name == "hmm-transformer-long" else 3

@@ -35,17 +35,24 @@ def made_with(environment: dict[str, Any]) -> str:
     return f"{environment['device']}, torch {versions['torch']}, Python {environment['python']}"
 
 
+BUDGET = "seeds × steps × batch"
+
+
+def budget(recipe: dict[str, Any]) -> str:
+    """What a recipe was given, as `BUDGET` says: `3 × 4,000 × 1,024`."""
+    return f"{len(recipe['seeds'])} × {recipe['steps']:,} × {recipe['batch']:,}"
+
+
 def reach_part(folder: Path) -> list[str]:
     """What recipes reach, one row each; then HMMs beyond their trained length."""
     results = [load(path) for path in sorted(folder.glob("*.json"))]
     rows, longer = [], []
     for result in results:
         home, seconds = result["scores"]["home"], result["seconds"]
-        seeds, steps = len(result["recipe"]["seeds"]), result["recipe"]["steps"]
         rows.append(
             [
                 result["name"],
-                f"{seeds} × {steps}",
+                budget(result["recipe"]),
                 interval(home["kl_bits"]),
                 interval(home["entropy_mae_bits"]),
                 interval(home["curve_mae_bits"]),
@@ -59,7 +66,7 @@ def reach_part(folder: Path) -> list[str]:
                 whole, beyond = (result["scores"][f"length-{length}{part}"] for part in ("", "-extrapolated"))
                 told = [interval(score[name]) for score in (whole, beyond) for name in ("kl_bits", "entropy_mae_bits")]
                 longer.append([result["name"], str(length), *told])
-    shape = ["recipe", "seeds × steps", "KL, bits", "entropy error per sequence, bits", "of the averaged curve, bits"]
+    shape = ["recipe", BUDGET, "KL, bits", "entropy error per sequence, bits", "of the averaged curve, bits"]
     lines = ["## What the recipes reach", "", made_with(results[0]["environment"]), ""]
     lines += table([*shape, "accuracy (exact)", "seconds: training + set-up", "commit"], rows)
     lines += ["Training seconds are those of all seeds together.", ""]

@@ -1,0 +1,85 @@
+"""Sentences of the README that rest on a benchmark's file stand only while its numbers carry them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import readers  # noqa: E402
+import unshown  # noqa: E402
+import unshown_page  # noqa: E402
+
+from windtunnel.training.standard import hmm_transformer  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def kept(folder: Path, file: Path, change) -> Path:
+    """A results folder with one committed file, changed."""
+    plain = json.loads((RESULTS / file).read_text())
+    change(plain)
+    (folder / file).parent.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_text(json.dumps(plain))
+    return folder
+
+
+def searched(plain, world: str, what: str):
+    return [r for r in plain["worlds"][world]["survey"] if r["name"] == what + unshown_page.SEARCHED]
+
+
+@pytest.mark.parametrize(
+    ("world", "what", "value"),
+    [
+        ("dirichlet-0.3", "belief decoded, R²", 0.2),  # hardly more than an untrained network tells
+        ("dirichlet-0.3", "belief beyond next token, R²", 0.2),
+        ("dirichlet-0.3", "belief beyond windows 1 and 2, R²", -0.01),  # no more than its null on one seed
+        ("dirichlet", "belief beyond windows 1 and 2, R²", 0.2),  # something after all
+    ],
+)
+def test_the_sentence_on_beliefs_that_were_not_shown_falls_with_any_of_its_parts(tmp_path, world, what, value):
+    def lower(plain):
+        searched(plain, world, what)[0]["value"] = value
+
+    assert unshown_page.finding(kept(tmp_path / "as it is", unshown_page.FILE, lambda plain: None))
+    assert unshown_page.finding(kept(tmp_path / "changed", unshown_page.FILE, lower)) is None
+
+
+def test_without_a_file_or_a_world_there_is_no_sentence(tmp_path):
+    assert unshown_page.finding(tmp_path) is None and unshown_page.section(tmp_path) == []
+    only = kept(tmp_path, unshown_page.FILE, lambda plain: plain["worlds"].pop("dirichlet"))
+    assert unshown_page.finding(only) is None and len(unshown_page.section(only)) > 3
+
+
+def test_the_sentence_on_readers_needs_a_best_reader_that_is_inert(tmp_path):
+    def used(plain):
+        best = max((r for r in plain["decoded"] if r["target"] == "belief"), key=lambda row: row["r_squared"])
+        best["high"] = 0.5
+
+    assert readers.finding(kept(tmp_path / "as it is", readers.FILE, lambda plain: None))
+    assert readers.finding(kept(tmp_path / "changed", readers.FILE, used)) is None
+
+
+def test_what_the_page_reads_is_what_the_benchmark_writes(monkeypatch, capsys):
+    """A small network, hardly trained: every reading is there, and it has nothing beyond chance to tell."""
+    small = {"depth": 1, "width": 16, "heads": 1, "positions": "none"}
+
+    def tiny(tunnel):
+        options = {"model_options": small, "batch": 8, "precision": "float32", "validation_episodes": 16}
+        return hmm_transformer(tunnel).with_options(**options)
+
+    monkeypatch.setattr(unshown, "hmm_transformer", tiny)
+    monkeypatch.setattr(unshown, "INSTRUMENTS", ("beliefs",))
+    found = json.loads(json.dumps(unshown.measure("dirichlet", seeds=2, steps=2, episodes=16, device="cpu")))
+    unshown.tell("dirichlet", found)
+    assert "KL of the next symbol" in capsys.readouterr().out
+    assert found["recipe"]["supervision"] == "labels" and found["recipe"]["tunnel"]["predict"] == "symbol"
+    for what in unshown_page.READ:
+        readings = [r for r in found["survey"] if r["name"] == what + unshown_page.SEARCHED]
+        assert [r["where"]["seed"] for r in readings] == [0, 1]
+        assert all(r["value"] < 0.3 and {"untrained", "shuffled episodes"} <= r["nulls"].keys() for r in readings)
