@@ -224,6 +224,11 @@ def test_a_survey_that_was_made_otherwise_is_not_touched_unless_told_so(place, i
     line = refusal("inspect", str(place), "--only", "late", "--seed", "3", *alike)
     assert "was made with other settings (seed 0)" in line and "--replace" in line
     assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
+    older = json.loads(before["survey.json"])
+    del older["settings"]["revision"]  # as surveys were before instruments were counted
+    (place / "survey.json").write_text(json.dumps(older))
+    line = refusal("inspect", str(place), "--only", "late", *alike)
+    assert "(another revision of the instruments)" in line and "--replace" in line
     (place / "survey.json").write_text("{")
     assert "--replace" in refusal("inspect", str(place), "--only", "late", *alike)
     inspected(place, "--only", "late", "--seed", 3, "--replace")

@@ -101,7 +101,9 @@ def _earlier(place: Path, settings: dict[str, Any]) -> Survey | None:
     except InputError as error:
         raise InputError(f"{error}; {way_out}") from None
     if differs := found.differences(settings):
-        told = ", ".join(f"{name} {found.settings.get(name)}" if name in _TOLD else name for name in differs)
+        words = {name: f"{name} {found.settings.get(name)}" for name in _TOLD}
+        words["revision"] = "another revision of the instruments"
+        told = ", ".join(words.get(name, name) for name in differs)
         raise InputError(f"{place / NAME}: was made with other settings ({told}): must be the same; {way_out}")
     return found
 

@@ -31,6 +31,8 @@ from windtunnel.tunnels.random import check_seed
 INSTRUMENTS: dict[str, Callable] = {**GEOMETRY, **MECHANISM}
 NAMES = (*INSTRUMENTS, LADDER)
 EPISODES, UNTRAINED = 128, 5
+REVISION = 2
+"""Counts up when an instrument comes to give other numbers: a survey of another revision is not gone on with."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Entry:
 class Survey:
     """What a survey found, and how it was made.
 
-    settings     episodes, seed, stream, untrained, instruments; recipe, folder name and step of the run
+    settings     episodes, seed, stream, untrained, instruments and their revision; recipe, folder name and step of
+                 the run
     seconds      {"instrument, seed 0": s, …}
     environment  versions, device, commit
     """
@@ -156,7 +159,7 @@ def inspect(
 
 def settings_of(run: Run, episodes: int = EPISODES, seed: int = 0, untrained: int = UNTRAINED) -> dict[str, Any]:
     """What decides the numbers of a survey, and of which run it is."""
-    told = {"episodes": episodes, "seed": seed, "stream": "test", "untrained": untrained}
+    told = {"episodes": episodes, "seed": seed, "stream": "test", "untrained": untrained, "revision": REVISION}
     return told | {"recipe": run.recipe.to_dict(), "run": run.path.name if run.path else None, "step": run.steps}
 
 
