@@ -95,8 +95,9 @@ def _binding(evidence: Evidence) -> str:
         " softmax. Recall of 64 pairs is harder: within the compared budget the Transformer learns it"
         f" ({_share(evidence, 'recall-transformer')}) and linear attention"
         f" ({_share(evidence, 'recall-linear-attention')}), Mamba with {times:.2g} times as much on"
-        f" {longer['successes']} of {len(longer['per_seed'])} seeds. LSTM and MLP, which were not given more, end above"
-        " what knowing the stored values without their keys would give, which proves nothing."
+        f" {longer['successes']} of {len(longer['per_seed'])} seeds. LSTM and MLP, which were not given more, end worse"
+        " than one who knows which values were stored but not under which key: their training failed, so the test says"
+        " nothing about binding."
     )
 
 

@@ -108,18 +108,21 @@ def verdicts(study: StudyFolder) -> str:
     """How many of each kind, and those that were tested, one row each."""
     ledger, head = study.ledger(), study.head()
     unpublished = sum(entry["published"].startswith("none") for entry in ledger)
-    devices = ", ".join(sorted({environment["device"] for environment in head["environments"]}))
     lines = [
-        f"Of {len(ledger)} statements, {len(ledger) - unpublished} of them the paper's and {unpublished} that read them"
-        f" further: {tally(ledger)}. All of them with numbers, intervals and reasons:"
+        f"Of {len(ledger)} statements, {len(ledger) - unpublished} of them the paper's and {unpublished} of our own"
+        f" that take one of those further: {tally(ledger)}. All of them with numbers, intervals and reasons:"
         " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
-        f" [docs/geometry.md](docs/geometry.md). {_how_far(study)}"
-        " Scores and training dynamics are over all seeds of a cell, instruments over as many as stand beside each"
-        f" number: all, as a rule, where they decide a claim, {BESIDE_SEEDS} elsewhere. *Inconclusive*"
-        " with a p-value: the interval lies clear of the line, but Holm's correction over all tests asks for more;"
-        " without one, an interval straddles, a control did not pass or a reading is missing; the ledger says which."
-        f"{_close(ledger)}"
-        f" {_cost(head['seconds'], devices)}",
+        " [docs/geometry.md](docs/geometry.md).",
+        "",
+        "- Each statement has a line, taken from the published number: it is *reproduced* when the whole 95% interval"
+        " over seeds lies on the claimed side of it and the controls pass, *not reproduced* when it lies on the other.",
+        "- *Inconclusive* with a p-value: the interval does lie on one side, but Holm's correction over all tests asks"
+        " for more. Without one: the interval holds the line, a control did not pass or a reading is missing; the"
+        " ledger says which.",
+        "- Scores and training dynamics are over all seeds of a cell (one architecture on one world), instruments over"
+        f" as many as stand beside each number: all, as a rule, where they decide a claim, {BESIDE_SEEDS} elsewhere.",
+        f"- {_how_far(study)} {_cost(head)}",
+        *_close(ledger),
         "",
         "<details><summary>The verdicts</summary>",
         "",
@@ -133,13 +136,17 @@ def verdicts(study: StudyFolder) -> str:
     return "\n".join(lines)
 
 
-def _cost(seconds: Mapping[str, float], devices: str) -> str:
+def _cost(head: Mapping[str, Any]) -> str:
     """How long the card was held; of a study from before that was noted, what its cells took."""
-    if seconds.get("held"):
-        told = f"It held {devices} for {seconds['held']:,.0f} seconds"
-        cells = f"the cells as they stand spent {seconds['gpu']:,.0f}, several of them side by side"
-        return f"{told}, first versions of cells that were made again included; {cells}."
-    return f"Its cells took {seconds['gpu']:,.0f} seconds of {devices}."
+    seconds = head["seconds"]
+    cards = ", ".join(sorted({made["device"] for made in head["environments"] if "triton" in made["versions"]}))
+    if not seconds.get("held"):
+        return f"Its cells took {seconds['gpu']:,.0f} seconds of {cards or 'a GPU'}."
+    told = f"It held one {cards} for {seconds['held']:,.0f} seconds"
+    cells = f"the cells as they stand spent {seconds['gpu']:,.0f}, several of them side by side"
+    apart = sum(sitting["seconds"] for sitting in head["sittings"] if sitting["device"] == "cpu")
+    rest = f" Some readings were made from the same weights on a CPU, in {apart:,.0f} more." if apart else ""
+    return f"{told}, first versions of cells that were made again included; {cells}.{rest}"
 
 
 def _how_far(study: StudyFolder) -> str:
@@ -162,10 +169,10 @@ def _never(study: StudyFolder) -> str:
     return f", but for {', '.join(ids)}, whose number has no definition" if ids else ""
 
 
-def _close(ledger: Sequence[Mapping[str, Any]]) -> str:
+def _close(ledger: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which of the decided ones the correction spared by little; nothing where there are none."""
     named = [e["id"] for e in ledger if e["outcome"] in DECIDED and CLOSE < (e["adjusted_p_value"] or 0.0)]
-    return f" Decided by little, at a corrected p-value above {CLOSE:g}: {', '.join(named)}." if named else ""
+    return [f"- Decided by little, at a corrected p-value above {CLOSE:g}: {', '.join(named)}."] if named else []
 
 
 def _decisive(entry: Mapping[str, Any]) -> str:

@@ -180,6 +180,12 @@ def test_an_estimate_prints_its_interval():
     assert f"{estimate:.1e}" == "4.7e-02 [4.6e-02, 4.8e-02]"
 
 
+def test_a_mean_outside_its_interval_is_told_beside_what_the_interval_is_about():
+    told = str(over_seeds(*[1e-5] * 9, 1e-2))
+    assert told == "0.00101 [4.18e-06, 9.52e-05] (typical 2.00e-05)"
+    assert "typical" not in str(over_seeds(1.0, 2.0, 4.0)) and "typical" not in str(over_seeds(1.0, math.inf))
+
+
 def test_typical_is_the_geometric_mean():
     assert over_seeds(1.0, 4.0).typical == pytest.approx(2.0)
     assert over_seeds(0.0, 4.0).typical == 0.0

@@ -116,7 +116,9 @@ def test_surveys_with_the_header_still_count_and_a_single_layer_does_not():
     survey = p.cells["hmm-transformer"]["survey"]
     survey[:] = [r for r in survey if r["where"]["site"] != "evidence before it"]
     found = claim("roles").judge(p.evidence())
-    assert found.outcome == REPRODUCED and any("without carry before it, after block 2" in r for r in found.reasons)
+    assert found.outcome == REPRODUCED and any(
+        "stream of all earlier positions), after block 2" in r for r in found.reasons
+    )
     survey[:] = [r for r in survey if r["where"]["role"] != "carry" or r["where"]["layer"] == 0]
     assert "needs a second layer" in claim("roles").judge(p.evidence()).reasons[0]
 

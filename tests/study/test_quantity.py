@@ -104,6 +104,23 @@ def test_ratios_and_differences_are_paired_by_seed():
     assert (gap.low, gap.high) == (pytest.approx(1 - math.hypot(0.1, 0.1)), pytest.approx(1 + math.hypot(0.1, 0.1)))
 
 
+def test_a_comparison_knows_its_seeds_so_that_it_can_be_compared_again():
+    def of(values, *seeds):
+        return replace(Quantity.of_seeds(values), seeds=seeds)
+
+    first = difference(of([1.0, 2.0, 4.0], 0, 1, 2), of([0.5, 0.25, 0.125], 2, 1, 0))
+    assert first.seeds == (0, 1, 2) and first.values == (0.875, 1.75, 3.5)
+    again = ratio(of([2.0, 8.0, 3.0], 2, 0, 9), first)
+    assert again.seeds == (2, 0) and again.values == pytest.approx((2.0 / 3.5, 8.0 / 0.875))
+    elsewhere = difference(of([1.0, 2.0, 4.0], 10, 11, 12), of([0.5, 0.25, 0.1], 10, 11, 12))
+    assert difference(first, elsewhere).counts == (3, 3)  # Welch: nothing is paired
+
+
+def test_a_mean_outside_its_interval_is_told_beside_what_the_interval_is_about():
+    assert Quantity.of_seeds([*[1e-5] * 9, 1e-2], "log").brief() == "0.00101 [4.18e-06, 9.52e-05] (typical 2e-05)"
+    assert "typical" not in Quantity.of_seeds([*[1e-5] * 9, 1e-2]).brief()
+
+
 def test_equal_seeds_are_paired_wherever_they_stand():
     a = replace(Quantity.of_seeds([2.0, 4.0, 8.0, 9.0]), seeds=(0, 1, 2, 3))
     b = replace(Quantity.of_seeds([3.0, 4.0, 2.0]), seeds=(3, 2, 1))

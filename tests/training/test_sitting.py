@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 import windtunnel as wt
 from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, Counts, contents, counts, same, tiny
 from windtunnel.errors import InputError
-from windtunnel.training import Recipe, load, sitting, train
+from windtunnel.training import Diverged, Recipe, load, sitting, train
 from windtunnel.training.network import Network
 from windtunnel.training.recipes import quick
 
@@ -217,6 +217,15 @@ def test_weights_that_are_no_numbers_are_never_saved(tmp_path):
     assert "lr is 1e+39" in message
     assert saved_tensors(tmp_path) == []
     assert [record["step"] for record in load(tmp_path).metrics()] == [0]
+
+
+def test_finite_weights_whose_predictions_are_no_numbers_have_diverged(tmp_path):
+    """Too large for what is computed with them, at a step that validates before anything else would notice."""
+    recipe = tiny(lr=1e22, optimiser="adamw", average=0.0, warmup=0, validate_every=1)
+    with pytest.raises(Diverged) as error:
+        on_cpu(recipe, tmp_path)
+    assert one_line(error).startswith("seed 0: the predictions were not finite after step 1; there is no checkpoint")
+    assert error.value.seed == 0 and [record["step"] for record in load(tmp_path).metrics()] == [0]
 
 
 def test_bad_gradients_with_a_good_loss_never_reach_the_disk(tmp_path, monkeypatch):

@@ -54,11 +54,13 @@ class Estimate:
     @property
     def typical(self) -> float:
         """Geometric mean of per_seed: what a log-scale interval is about.  0 if some value is 0."""
-        return _geometric_mean(self.per_seed)
+        return geometric_mean(self.per_seed)
 
     def __format__(self, spec: str) -> str:
-        """`0.0470 [0.0461, 0.0480]`; the spec applies to each of the three numbers."""
-        return _with_interval(self.mean, self.low, self.high, spec)
+        """`0.0470 [0.0461, 0.0480]`; the spec applies to each number.  Where seeds differ so much that the mean lies
+        outside the interval, which is for the typical network, that one is told too."""
+        told = _with_interval(self.mean, self.low, self.high, spec)
+        return told + beside_the_mean(self.mean, self.high, self.typical, spec or "#.3g")
 
     def __str__(self) -> str:
         return format(self)
@@ -92,6 +94,15 @@ def resolved(value: float) -> float:
     (0.0, 3e-09)
     """
     return 0.0 if abs(value) < ROUNDING else value
+
+
+def beside_the_mean(mean: float, high: float, typical: float, spec: str) -> str:
+    """` (typical 2e-05)` where an arithmetic mean lies above an interval about the geometric one; else nothing.
+
+    >>> beside_the_mean(1e-3, 1e-4, 2e-5, ".3g"), beside_the_mean(1e-3, 2e-3, 9e-4, ".3g")
+    (' (typical 2e-05)', '')
+    """
+    return f" (typical {typical:{spec}})" if high * (1 + 1e-9) < mean < math.inf else ""
 
 
 def t_interval(values: np.ndarray, scale: Scale = "linear") -> tuple[float, float, Scale]:
@@ -129,7 +140,7 @@ def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
             raise InputError(f"b has {seeds} seeds, a has {len(a.per_seed)}: a paired ratio needs equally many")
     ratios = a.per_seed / b.per_seed
     low, high, _ = t_interval(ratios, "log")
-    return Ratio(_geometric_mean(ratios), low, high, ratios)
+    return Ratio(geometric_mean(ratios), low, high, ratios)
 
 
 class PoissonBootstrap:
@@ -181,7 +192,8 @@ def percentile_interval(replicates: np.ndarray) -> tuple[float, float]:
     return float(ordered[math.floor(tail * last)]), float(ordered[math.ceil((1 - tail) * last)])
 
 
-def _geometric_mean(values: np.ndarray) -> float:
+def geometric_mean(values: np.ndarray) -> float:
+    """Of values of at least 0; NaN if some value is below."""
     if (values <= 0).any():
         return 0.0 if (values >= 0).all() else math.nan
     return float(np.exp(np.log(values).mean()))

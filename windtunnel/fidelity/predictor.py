@@ -60,6 +60,10 @@ def evaluation_mode(predictors: Iterable[object]) -> Iterator[None]:
             module.training = was_training
 
 
+class NotNumbers(InputError):
+    """A predictor gave NaN: of a network that is being trained, that it has diverged."""
+
+
 @torch.no_grad()
 def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> Float64[Tensor, "n K C"]:
     """The predictor's log-probabilities in float64, checked and renormalised.  A class may have probability 0 (−inf).
@@ -73,9 +77,9 @@ def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> F
         returned = predictor.log_probs(inputs)
     expected = (len(inputs), len(inputs.readout), tunnel.classes)
 
-    def refuse(found: str) -> InputError:
+    def refuse(found: str, kind: type[InputError] = InputError) -> InputError:
         wanted = f"normalised float32 or float64 log-probabilities of shape {expected} (n, K, C)"
-        return InputError(f"{type(predictor).__name__}.log_probs returned {found}: must be {wanted}")
+        return kind(f"{type(predictor).__name__}.log_probs returned {found}: must be {wanted}")
 
     if not isinstance(returned, Tensor):
         raise refuse(f"a {type(returned).__name__}")
@@ -84,7 +88,7 @@ def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> F
     if returned.dtype not in (torch.float32, torch.float64):
         raise refuse(str(returned.dtype).removeprefix("torch."))
     if returned.isnan().any():
-        raise refuse("NaN")
+        raise refuse("NaN", NotNumbers)
     if returned.isposinf().any():
         raise refuse("+inf")
     log_q = returned.to(inputs.tokens.device, torch.float64)

@@ -7,6 +7,7 @@ there all seeds of both count, by Welch's test.  Numbers that are not over seeds
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from scipy.special import stdtrit
 
@@ -21,7 +22,7 @@ def ratio(a: Quantity, b: Quantity) -> Quantity:
     if pairs := paired(a, b):
         ratios = [x / y for x, y in pairs]
         noise = sum(ratios) / len(pairs) * math.hypot(*(q.noise / q.mean if q.noise else 0.0 for q in (a, b)))
-        return Quantity.of_seeds(ratios, "log", noise)
+        return replace(Quantity.of_seeds(ratios, "log", noise), seeds=common(a, b))
     middle = math.log(a.mean / b.mean)
     halves = [math.log(q.high / q.low) / 2 if q.over != "exact" else 0.0 for q in (a, b)]
     half = math.hypot(*halves)
@@ -33,7 +34,8 @@ def difference(a: Quantity, b: Quantity) -> Quantity:
     if apart(a, b):
         return _welch(a, b, "linear")
     if pairs := paired(a, b):
-        return Quantity.of_seeds([x - y for x, y in pairs], noise=math.hypot(a.noise, b.noise))
+        found = Quantity.of_seeds([x - y for x, y in pairs], noise=math.hypot(a.noise, b.noise))
+        return replace(found, seeds=common(a, b))
     below = math.hypot(a.mean - a.low, b.high - b.mean)
     above = math.hypot(a.high - a.mean, b.mean - b.low)
     middle = a.mean - b.mean
@@ -46,11 +48,16 @@ def apart(a: Quantity, b: Quantity) -> bool:
     return several and bool(a.seeds and b.seeds) and not set(a.seeds) & set(b.seeds)
 
 
+def common(a: Quantity, b: Quantity) -> tuple[int, ...]:
+    """The seeds that both have, in the order of a; none where it is not known which they are."""
+    return tuple(seed for seed in a.seeds if seed in b.seeds)
+
+
 def paired(a: Quantity, b: Quantity) -> list[tuple[float, float]]:
     """Values of the seeds that both have, in order where it is not known which they are; none if fewer than two."""
     if a.seeds and b.seeds:
-        other = dict(zip(b.seeds, b.values, strict=True))
-        found = [(x, other[seed]) for seed, x in zip(a.seeds, a.values, strict=True) if seed in other]
+        first, other = (dict(zip(q.seeds, q.values, strict=True)) for q in (a, b))
+        found = [(first[seed], other[seed]) for seed in common(a, b)]
     else:
         found = list(zip(a.values, b.values, strict=False))
     return found if len(found) >= 2 else []

@@ -18,7 +18,15 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit
 
-from windtunnel.fidelity.intervals import LEVEL, Estimate, Scale, resolved, t_interval
+from windtunnel.fidelity.intervals import (
+    LEVEL,
+    Estimate,
+    Scale,
+    beside_the_mean,
+    geometric_mean,
+    resolved,
+    t_interval,
+)
 from windtunnel.geometry.measurement import number, plain
 
 Side = Literal["below", "above", "straddles"]
@@ -143,7 +151,12 @@ class Quantity:
         nothing; 0 for what is only rounding."""
         mean, low, high = (f"{resolved(value):.{digits}g}" for value in (self.mean, self.low, self.high))
         bounds_nothing = self.over == "exact" or (self.low == -math.inf and self.high == math.inf)
-        return mean if bounds_nothing else f"{mean} [{low}, {high}]"
+        if bounds_nothing:
+            return mean
+        told = f"{mean} [{low}, {high}]"
+        if self.scale != "log" or not self.values:
+            return told
+        return told + beside_the_mean(self.mean, self.high, geometric_mean(np.array(self.values)), f".{digits}g")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

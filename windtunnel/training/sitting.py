@@ -16,6 +16,7 @@ import torch
 
 from windtunnel.environment import environment
 from windtunnel.errors import InputError
+from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.models.base import SequenceModel
 from windtunnel.models.registry import Factory
 from windtunnel.training.engine import Engine, out_of_memory
@@ -34,7 +35,7 @@ Say = Callable[[str], None]
 
 
 class Diverged(InputError):
-    """Loss or weights of one seed were no longer numbers; `seed` says whose."""
+    """Loss, weights or predictions of one seed were no longer numbers; `seed` says whose."""
 
     def __init__(self, message: str, seed: int) -> None:
         super().__init__(message)
@@ -196,7 +197,11 @@ class Sitting:
 
     def _report(self, networks: list[Network], step: int, folder: RunFolder | None, rate: float | None) -> None:
         for network in networks:
-            record = {"step": step, "loss_bits": network.take_loss_bits() if step else None, **network.validate()}
+            loss_bits = network.take_loss_bits() if step else None
+            try:
+                record = {"step": step, "loss_bits": loss_bits, **network.validate()}
+            except NotNumbers:  # weights may be finite, and too large for what is computed with them
+                raise self._diverged(network, folder, f"the predictions were not finite after step {step}") from None
             if folder is not None:
                 folder.seed(network.seed).log(record)
             else:
@@ -220,14 +225,14 @@ class Sitting:
             if broken < 0 and weights and not network.finite():
                 broken, what = step, f"the weights were not finite after step {step}"
             if broken >= 0:
-                good = folder.seed(network.seed).last_step() if folder is not None else None
-                saved = f"the last good checkpoint is step {good}" if good else "there is no checkpoint yet"
-                lr = self.recipe.optimiser.lr
-                raise Diverged(
-                    f"seed {network.seed}: {what}; {saved}; try a lower learning rate (lr is {lr:g}), "
-                    "a longer warm-up, or precision float32",
-                    network.seed,
-                )
+                raise self._diverged(network, folder, what)
+
+    def _diverged(self, network: Network, folder: RunFolder | None, what: str) -> Diverged:
+        good = folder.seed(network.seed).last_step() if folder is not None else None
+        saved = f"the last good checkpoint is step {good}" if good else "there is no checkpoint yet"
+        lr = self.recipe.optimiser.lr
+        told = f"seed {network.seed}: {what}; {saved}; try a lower learning rate (lr is {lr:g}), a longer warm-up, or"
+        return Diverged(f"{told} precision float32", network.seed)
 
 
 def _next_event(step: int, recipe: Recipe, rungs: set[int]) -> int:

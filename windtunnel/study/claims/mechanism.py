@@ -17,6 +17,8 @@ OTHER_WAYS = {
 TIMES = 10.0
 DOMINATES = 0.5
 NEEDED_BITS = 0.05
+PARTS = {"routing": "attention", "update": "feed-forward"}
+EARLIER = {"evidence before it": "earlier observations", "before it": "all earlier positions"}
 ONE_CELL = ("lstm", "mamba")
 
 
@@ -76,7 +78,8 @@ def roles(evidence: Evidence, cell: str) -> Verdict:
     parts = {}
     for role in ("routing", "update"):
         found = evidence.readings(cell, WITHOUT, role=role, site="at it", layer="all")
-        parts[f"for {role}"] = _needed(found, f"{cell}, bits lost without {role} at it, in all layers together")
+        where = "at the position that is read, in all layers together"
+        parts[f"for {role}"] = _needed(found, f"{cell}, bits lost without {role} ({PARTS[role]}) {where}")
     parts["for carry"] = _carried(evidence, cell)
     return jointly(parts)
 
@@ -111,8 +114,8 @@ def _carried(evidence: Evidence, cell: str) -> Verdict:
         raise NotMeasured(f"{cell}: carry {site} needs a second layer that could read what the first one holds")
     chosen = min(len(by_layer) // 2, len(by_layer) - 2)
     told = ", ".join(f"{over_seeds(mine).mean:.2g}" for mine in by_layer.values())
-    needed = _needed(by_layer[chosen], f"{cell}, bits lost without carry {site}, after block {chosen}")
-    return needed.because(f"{cell}, bits lost without carry {site}, layer by layer: {told}")
+    what = f"{cell}, bits lost without carry (the residual stream of {EARLIER[site]})"
+    return _needed(by_layer[chosen], f"{what}, after block {chosen}").because(f"{what}, layer by layer: {told}")
 
 
 def _layers(readings: list[Record]) -> list[int]:

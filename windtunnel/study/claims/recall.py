@@ -116,7 +116,8 @@ def slowly(evidence: Evidence) -> Verdict:
     for cell, found in steps.items():
         end = float(max(records[-1][0] for records in _history(evidence, cell).values()))
         noise = apart / math.sqrt(12 * len(found))
-        of_seeds.append(Quantity.of_seeds([end if at is None else at for at in found], "log", noise))
+        took = Quantity.of_seeds([end if at is None else at for at in found], "log", noise)
+        of_seeds.append(replace(took, seeds=tuple(map(int, _history(evidence, cell)))))
     what = "steps to a tenth of the KL, Mamba's over the Transformer's"
     found = held(ratio(*of_seeds), "above", 2.0, what).because(*told)
     if any(at is None for seeds in steps.values() for at in seeds):

@@ -17,8 +17,9 @@ from typing import Any
 import torch
 
 from windtunnel import models
-from windtunnel.errors import InputError, require
+from windtunnel.errors import require
 from windtunnel.fidelity import evaluate
+from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import VALIDATION_SEED, Network
 from windtunnel.training.recipe import Recipe
@@ -88,9 +89,7 @@ def _validated_kl_bits(network: Network) -> float | None:
         return None
     try:
         kl = network.validate()["kl_bits"]
-    except InputError as error:
-        if "returned NaN" not in str(error):
-            raise
+    except NotNumbers:
         return None
     return kl if math.isfinite(kl) else None
 
