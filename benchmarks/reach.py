@@ -20,7 +20,7 @@ from common import Parser, run, save, whole
 from windtunnel import tunnels
 from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import require, require_choice
-from windtunnel.fidelity import equivalent_window, evaluate
+from windtunnel.fidelity import equivalent_window, evaluate, evaluate_parts
 from windtunnel.models import build
 from windtunnel.training import Recipe, Run, train
 from windtunnel.training.files import require_writable
@@ -37,12 +37,12 @@ def scores(run: Run, episodes: int, stream: str) -> dict[str, Any]:
         found["equivalent_window"] = str(equivalent_window(home))
         for length in (30, 50):
             longer = tunnel.with_length(length)
-            if any((getattr(m, "length_limit", None) or length + 99) < longer.positions for m in run.models):
+            limits = [getattr(model, "length_limit", None) for model in run.models]
+            if any(limit is not None and limit < longer.positions for limit in limits):
                 continue  # weights tied to absolute positions go no further
-            found[f"length-{length}"] = evaluate(run, longer, episodes=episodes, stream=stream).to_dict()
-            beyond = slice(tunnel.length, None)
-            extrapolated = evaluate(run, longer, episodes=episodes, positions=beyond, stream=stream)
-            found[f"length-{length}-extrapolated"] = extrapolated.to_dict()
+            parts = {f"length-{length}": None, f"length-{length}-extrapolated": slice(tunnel.length, None)}
+            told = evaluate_parts({"": run}, longer, parts, episodes=episodes, stream=stream)
+            found |= {name: part[""].to_dict() for name, part in told.items()}
     if isinstance(tunnel, Recall):  # trained on more queries and an easier store; told by the usual world
         for usual in (replace(tunnel, queries=Recall.queries, mixed=False), replace(tunnel, mixed=False)):
             label = f"all-{usual.pairs}-pairs-{usual.queries}-queries"

@@ -1,4 +1,4 @@
-"""Time to fidelity: make an attempt; and docs/records.md, made from all attempts so far by `benchmarks/pages.py`.
+"""Time to fidelity: make an attempt.  docs/records.md is made from all of them by `docs/making/pages.py`.
 
     python benchmarks/records.py attempt hmm-transformer --seeds 5 --target 1e-3 [--set steps=800 …]
     python benchmarks/records.py attempt hmm-mamba recall-lstm       several, one after the other
@@ -15,9 +15,6 @@ are never deleted: an attempt that is no record is a result too.
 from __future__ import annotations
 
 import argparse
-import json
-import math
-import statistics
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +22,6 @@ from typing import Any
 import torch
 from common import Parser, positive, run, save, whole
 from reach import changed
-from tables import table
 
 from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import require_choice
@@ -33,7 +29,7 @@ from windtunnel.training.files import require_writable
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.cases import PAIRS, attempted
 from windtunnel.training.speed.fidelity import TARGETS_BITS, time_to_fidelity
-from windtunnel.training.speed.records import Attempt, attempts_in, records, verdicts
+from windtunnel.training.speed.records import attempts_in
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -56,7 +52,7 @@ def attempt(options: argparse.Namespace) -> None:
         _attempt_one(name, recipe, options, where, folder / name)
         if device != "cpu":
             torch.cuda.empty_cache()
-    print("now: python benchmarks/pages.py")
+    print("now: python docs/making/pages.py")
 
 
 def _attempt_one(name: str, recipe: Recipe, options: argparse.Namespace, where: dict[str, object], path: Path) -> None:
@@ -83,55 +79,6 @@ def _attempt_one(name: str, recipe: Recipe, options: argparse.Namespace, where: 
     for one in attempts_in(result, file.name):
         print(f"{name}: KL <= {one.key[-1]:g} bits reached by {one.reached} of {len(one.seconds)} seeds", flush=True)
     print(f"kept in {file}")
-
-
-def load_attempts(folder: Path = RESULTS) -> list[Attempt]:
-    """Every attempt in the result files."""
-    files = sorted(folder.glob("*/records/*.json"))
-    return [one for file in files for one in attempts_in(json.loads(file.read_text()), str(file.relative_to(folder)))]
-
-
-def _row(one: Attempt) -> list[str]:
-    passed = sorted(value for value in one.seconds if math.isfinite(value))
-    first, *later = one.setup_s
-    setup = f"{first:.1f} / {f'{statistics.median(later):.1f}' if later else '–'}"
-    spread = f"{passed[0]:.1f} – {passed[-1]:.1f}" if passed else ""
-    median = f"{one.median_s:.1f}" if math.isfinite(one.median_s) else "not reached"
-    _, tunnel, model, target = one.key
-    where = [f"{tunnel} / {model}", f"{target:g}", median, spread, f"{one.reached} of {len(one.seconds)}"]
-    recipe = f"{one.recipe} ({one.note})" if one.note else one.recipe
-    return [*where, setup, recipe, one.date[:10], one.commit]
-
-
-def page(attempts: list[Attempt]) -> str:
-    """The whole page."""
-    columns = ["tunnel / model", "KL, bits", "seconds, median", "fastest – slowest", "seeds that passed"]
-    columns += ["set-up, s: first / later in the same process", "recipe", "date", "commit"]
-    lines = [
-        "# Records: time to fidelity",
-        "",
-        "Written by `python benchmarks/pages.py` from `benchmarks/results/*/records/`; do not edit. Seconds of"
-        " training of one network alone until it is within so many bits (KL) of the exact belief, the median over"
-        " seeds; set-up (building, compiling, capturing) and validation are not on the clock. Set-up is given twice:"
-        " for the first seed, which compiles unless a note says otherwise, and as the median of the later ones, which"
-        " in the same process find that done."
-        " A pass is confirmed on 20,000 further validation episodes unless the file says otherwise. A record is"
-        " replaced only by an attempt of at least five seeds that is faster at p < 0.01 (one-sided rank-sum test). A"
-        " world with other settings than the usual ones, which are then named, has records of its own.",
-        "",
-    ]
-    if not attempts:
-        return "\n".join([*lines, "No attempt has been made yet."]) + "\n"
-    for device in sorted({one.key[0] for one in attempts}):
-        here = [one for one in attempts if one.key[0] == device]
-        lines += [f"## {device}", ""]
-        standing = records(here)
-        lines += table(columns, [_row(one) for one in standing]) if standing else ["No record yet.", ""]
-        others = [verdict for verdict in verdicts(here) if verdict.attempt not in standing]
-        if others:
-            rows = [[*_row(verdict.attempt), f"{verdict.kind}, {verdict.why}"] for verdict in others]
-            lines += ["### All other attempts, oldest first", "", *table([*columns, "verdict"], rows)]
-    return "\n".join(lines).rstrip() + "\n"
 
 
 def main() -> None:

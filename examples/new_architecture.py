@@ -12,7 +12,9 @@ import windtunnel as wt
 
 
 class RunningMean(nn.Module):
-    """All that is asked for: forward(tokens, features, readout) -> logits (n, readouts, classes)."""
+    """All that is asked for: forward(tokens, features, readout) -> logits (n, readouts, classes).
+
+    The logits of a readout may depend on nothing after it: a model that reads ahead is refused."""
 
     def __init__(self, tunnel: wt.tunnels.Tunnel, width: int = 64):
         super().__init__()

@@ -20,7 +20,7 @@ from windtunnel.training import recipe_for
 from windtunnel.tunnels import HMM
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "benchmarks"))
+sys.path.insert(0, str(ROOT / "docs" / "making"))
 
 import geometry_page  # noqa: E402
 import pages  # noqa: E402
@@ -28,7 +28,7 @@ import readme_parts  # noqa: E402
 
 
 def test_the_committed_pages_are_up_to_date():
-    line = [sys.executable, "benchmarks/pages.py", "--check"]
+    line = [sys.executable, "docs/making/pages.py", "--check"]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -105,6 +105,13 @@ def test_pages_follow_a_study_and_notice_every_change(root):
     write(root)
     assert not (root / "docs" / "geometry.md").exists() and not stale(root)
     assert "has not been run yet" in (root / "README.md").read_text()
+
+
+def test_another_folder_is_refused_in_one_line(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        pages.main(["--root", str(tmp_path)])
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2 and said.count("\n") == 1 and "must be the folder of the repository" in said
 
 
 def test_the_words_of_an_answer():

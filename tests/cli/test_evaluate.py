@@ -12,6 +12,7 @@ import pytest
 import windtunnel as wt
 from windtunnel.cli import show
 from windtunnel.cli.main import main
+from windtunnel.fidelity.score import OUT_OF_REACH
 
 METRICS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits", "accuracy")
 
@@ -40,6 +41,14 @@ def test_json_equals_the_library(runs, output):
     assert wt.training.Recipe.from_dict(told["recipe"]) == run.recipe
     assert (told["run"], told["weights_of_step"], told["episodes"]) == (str(place), [12], 100)
     assert told["beyond"] is None and told["equivalent_window"] is None and told["readouts"] == [0, 1, 2, 3]
+
+
+def test_an_accuracy_out_of_reach_is_told(runs, output, monkeypatch):
+    words = ("evaluate", runs / "hmm", "--episodes", 100, "--device", "cpu")
+    told = " ".join(OUT_OF_REACH.split())
+    assert told not in " ".join(output(*words).split())
+    monkeypatch.setattr(wt.fidelity.Score, "out_of_reach", True)
+    assert told in " ".join(output(*words).split())
 
 
 def test_longer_than_trained(runs, output):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import builtins
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import windtunnel as wt
 from tests.training.cases import tiny
@@ -18,6 +23,16 @@ from windtunnel.cli.survey import at_floor
 from windtunnel.geometry import Measurement
 from windtunnel.mechanism import inspect, load_survey
 from windtunnel.study import zoo
+from windtunnel.training import Run, files
+from windtunnel.training.files import locked
+
+ALIKE = ("--device", "cpu", "--episodes", "8", "--untrained", "2")
+
+
+def train_again(run: Run) -> None:
+    """Other weights in place of the last ones, as a second training on another machine would leave them."""
+    weights = {name: value + 0.01 * torch.ones_like(value) for name, value in run.models[0].state_dict().items()}
+    run.folder.seed(run.recipe.seeds[0]).save_weights(run.ladder()[-1], weights)
 
 
 @pytest.fixture
@@ -147,7 +162,8 @@ def test_a_shipped_network_serves_as_a_run(tmp_path, monkeypatch, inspected, cap
     recipe = tiny(wt.tunnels.Urn(symbols=3, length=5), "transformer", steps=4, checkpoint_every=4, seeds=(0,))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))
-    zoo.export(wt.train(recipe=recipe, out="run", device="cpu"), "urn-transformer", episodes=50)
+    run = wt.train(recipe=recipe, out="run", device="cpu")
+    zoo.export(run, "urn-transformer", episodes=50)
     shown, _ = inspected("urn-transformer", "--only", "lens,dynamics")
     assert shown.startswith("urn-transformer: transformer, seeds 0") and "not measured: dynamics" in shown
     assert load_survey(tmp_path / "runs" / "zoo-urn-transformer").settings["instruments"] == ["lens", "dynamics"]
@@ -157,6 +173,10 @@ def test_a_shipped_network_serves_as_a_run(tmp_path, monkeypatch, inspected, cap
     assert live["score"]["kl_bits"]["mean"] == pytest.approx(card["kl_bits"]["mean"])
     assert "no shipped network of that name (urn-transformer)" in refusal("inspect", "urn-transfromer")
     assert "--step = 2" in refusal("evaluate", "urn-transformer", "--step", "2")
+    train_again(run)
+    zoo.export(wt.load("run"), "urn-transformer", episodes=50)  # another network by the same name and recipe
+    line = refusal("inspect", "urn-transformer", "--only", "lens", *ALIKE)
+    assert f"{Path('runs', 'zoo-urn-transformer', 'survey.json')}: was made with other settings (other weights)" in line
 
 
 @pytest.mark.parametrize(
@@ -220,17 +240,16 @@ def test_a_second_selection_joins_the_first(place, inspected):
 def test_a_survey_that_was_made_otherwise_is_not_touched_unless_told_so(place, inspected, refusal):
     inspected(place, "--only", "lens")
     before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
-    alike = ("--device", "cpu", "--episodes", "8", "--untrained", "2")
-    line = refusal("inspect", str(place), "--only", "late", "--seed", "3", *alike)
+    line = refusal("inspect", str(place), "--only", "late", "--seed", "3", *ALIKE)
     assert "was made with other settings (seed 0)" in line and "--replace" in line
     assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
     older = json.loads(before["survey.json"])
     del older["settings"]["revision"]  # as surveys were before instruments were counted
     (place / "survey.json").write_text(json.dumps(older))
-    line = refusal("inspect", str(place), "--only", "late", *alike)
+    line = refusal("inspect", str(place), "--only", "late", *ALIKE)
     assert "(another revision of the instruments)" in line and "--replace" in line
     (place / "survey.json").write_text("{")
-    assert "--replace" in refusal("inspect", str(place), "--only", "late", *alike)
+    assert "--replace" in refusal("inspect", str(place), "--only", "late", *ALIKE)
     inspected(place, "--only", "late", "--seed", 3, "--replace")
     assert {entry.instrument for entry in load_survey(place).entries} == {"late"}
 
@@ -241,4 +260,65 @@ def test_where_nothing_can_be_measured_that_is_all_that_is_said(runs, tmp_path, 
     said = capsys.readouterr()
     assert said.out == ""
     assert "nothing could be measured: clusters: Bijection has no hidden states" in said.err.splitlines()[-1]
-    assert not list(place.glob("survey*"))  # nothing that would stand in the way of the next
+    # nothing that would stand in the way of the next
+    assert [path.name for path in place.glob("survey*")] == ["survey.lock"]
+
+
+def test_a_survey_of_other_weights_is_not_gone_on_with(place, inspected, refusal):
+    inspected(place, "--only", "lens")
+    before = (place / "survey.json").read_bytes()
+    train_again(wt.load(place))
+    line = refusal("inspect", place, "--only", "late", *ALIKE)
+    assert line.endswith("was made with other settings (other weights): must be the same; --replace measures anew\n")
+    assert (place / "survey.json").read_bytes() == before
+    inspected(place, "--only", "late", "--replace")
+    _, told = inspected(place, "--only", "late")
+    assert told == []  # the same weights: nothing is left to measure
+
+
+# --- two at a time
+STALLED = """
+import sys, time
+from windtunnel.cli.main import main
+from windtunnel.mechanism.inspect import INSTRUMENTS
+def stall(*arguments):
+    print("stalled", flush=True)
+    time.sleep(600)
+INSTRUMENTS["ablate"] = stall
+main(sys.argv[1:])
+"""
+
+
+def test_a_second_inspect_is_refused_while_one_runs_and_a_killed_one_is_not_in_the_way(place, inspected, refusal):
+    words = ["inspect", str(place), *ALIKE, "--only", "lens,ablate"]
+    first = subprocess.Popen([sys.executable, "-c", STALLED, *words], stdout=subprocess.PIPE, text=True)
+    try:
+        assert first.stdout is not None and first.stdout.readline() == "stalled\n"
+        kept = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+        for more in ((), ("--replace",)):
+            line = refusal("inspect", place, *ALIKE, "--only", "late", *more)  # one line: nothing was begun
+            told = f"{place / 'survey.json'}: another process (pid {first.pid}) is writing it; wait for it to end"
+            assert line == f"windtunnel: error: {told}\n"
+        assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == kept
+        assert wt.train(recipe=wt.load(place).recipe, out=place, device="cpu").finished  # the run itself is free
+    finally:
+        first.kill()
+        first.wait()
+    inspected(place, "--only", "late")
+    assert {entry.instrument for entry, _ in load_survey(place).measurements()} == {"lens", "late"}
+
+
+def test_a_run_that_is_being_trained_may_be_inspected(place, inspected):
+    with locked(place):
+        inspected(place, "--only", "lens")
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line(place, refusal, monkeypatch):
+    def read_only(path, mode="r", *arguments, **options):
+        if not mode.startswith("r") and str(path).startswith(str(place)):
+            raise PermissionError(13, os.strerror(13), str(path))
+        return builtins.open(path, mode, *arguments, **options)
+
+    monkeypatch.setattr(files, "open", read_only, raising=False)
+    line = refusal("inspect", place, *ALIKE, "--only", "lens")
+    assert line == f"windtunnel: error: {place / 'survey.json'}: cannot be written (Permission denied)\n"

@@ -90,6 +90,8 @@ def test_claims_prints_the_ledger(study, output):
     for entry in entries:
         assert entry["id"] in shown
     assert re.search(rf"^{len(entries)} claims: {len(entries)} not tested at this scale$", shown, re.MULTILINE)
+    total = json.loads((study / "study.json").read_text())["seconds"]["total"]
+    assert re.search(rf"^ *all cells .* {total:,.0f} *$", shown, re.MULTILINE)  # what each took, and all together
     told = output("claims", study, "--only", "length-30")
     assert "0.012 bits" in told and "needs the cell hmm-transformer" in told
     assert {"length-30:", "roles:"} <= set(output("claims", study, "--only", "length-30,roles").split())

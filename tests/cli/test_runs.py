@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import shutil
 import sys
@@ -58,6 +59,14 @@ def test_runs_text(mixed, output):
     assert re.search(r"^ half +.* 0/9 +2 .* unfinished", shown, re.MULTILINE)
     why = re.findall(rf"^damaged: {mixed}/(alien|lost|torn)[:/]", shown, re.MULTILINE)
     assert why == ["alien", "lost", "torn"]
+
+
+def test_an_infinite_kl_is_standard_json_and_a_sign_in_the_table(runs, output, tmp_path):
+    shutil.copytree(runs / "hmm", tmp_path / "hmm")
+    wt.load(tmp_path / "hmm").folder.seed(0).log({"step": 10, "loss_bits": 1.0, "kl_bits": math.inf})
+    (record,) = json.loads(output("runs", tmp_path, "--json"))["runs"]
+    assert record["kl_bits"] == "inf"
+    assert " ∞ " in output("runs", tmp_path)
 
 
 def test_runs_of_one_run_and_of_none(runs, output, tmp_path):

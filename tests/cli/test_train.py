@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import shlex
 import signal
@@ -74,6 +75,15 @@ def test_json_is_what_the_library_trains(train, tmp_path):
         assert record.pop("seconds") > 0
         assert record == {"seed": seed, **run.metrics(seed)[-1]}
     assert told["seconds"]["train"] > 0 and set(told["versions"]) == {"windtunnel", "torch", "python"}
+
+
+def test_an_infinite_kl_is_standard_json_and_a_sign_in_the_table(train, tmp_path):
+    train("--out", tmp_path)
+    record = {"step": 12, "loss_bits": 1.0, "kl_bits": math.inf, "entropy_mae_bits": 0.5}
+    wt.load(tmp_path).folder.seed(0).log(record)
+    code, shown, _ = train("--out", tmp_path, "--json")  # finished: it is only told again
+    assert code == 0 and json.loads(shown)["seeds"][0]["kl_bits"] == "inf"
+    assert re.search(r" 12/12 +∞ +0\.5000 ", train("--out", tmp_path)[1])
 
 
 def test_every_part_of_a_recipe_has_its_flag():

@@ -12,7 +12,7 @@ import torch
 
 from tests.fidelity.toys import Network, Reads, Shown, tempered
 from windtunnel.errors import InputError
-from windtunnel.fidelity import equivalent_window, evaluate
+from windtunnel.fidelity import equivalent_window, evaluate, evaluate_parts
 from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.fidelity.baselines.hmm import WindowFilter
 from windtunnel.fidelity.intervals import t_interval
@@ -210,6 +210,37 @@ def test_a_named_subset_and_positions_restrict_the_averages():
 @pytest.mark.parametrize("positions", [slice(2, 5), (4, 3, 2, 2), range(2, 5), [-4, -3, -2], np.arange(2, 5)])
 def test_positions_in_every_form(positions):
     assert evaluate(tempered(0.5), Shown(), episodes=10, positions=positions).positions == (2, 3, 4)
+
+
+class Skewed:
+    """The same skewed guess everywhere."""
+
+    def __init__(self, classes: int, share: float) -> None:
+        self.row = torch.tensor([share, *[(1 - share) / (classes - 1)] * (classes - 1)], dtype=torch.float64).log()
+
+    def log_probs(self, inputs):
+        return self.row.expand(len(inputs), len(inputs.readout), -1)
+
+
+def test_several_selections_in_one_pass_are_the_same_as_one_by_one():
+    tunnel, reads = Bijection(symbols=5, length=5, replacement=True), []
+
+    class Counting(Uniform):
+        def log_probs(self, inputs):
+            reads.append(len(inputs))
+            return super().log_probs(inputs)
+
+    subjects = {"alone": Counting(5), "two": [Skewed(5, 0.3), Skewed(5, 0.6)]}
+    options = {"episodes": 40, "seed": 3, "chunk": 16, "where": "seen"}
+    parts = {"all": None, "late": slice(3, None), "some": [1, 4]}
+    found = evaluate_parts(subjects, tunnel, parts, **options)
+    assert reads == [16, 16, 8]  # each predictor reads once, however many selections there are
+    for part, positions in parts.items():
+        for name, subject in subjects.items():
+            alone = evaluate(subject, tunnel, positions=positions, **options)
+            assert found[part][name].to_dict() == alone.to_dict()
+    with pytest.raises(InputError, match=r"positions = \[9\]"):
+        evaluate_parts(subjects, tunnel, {"all": None, "none": [9]}, **options)
 
 
 def test_a_function_can_select():

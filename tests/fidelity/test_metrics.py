@@ -91,6 +91,27 @@ def test_every_metric_is_elementwise():
         assert all_values[1, 2].item() == pytest.approx(value.item(), rel=1e-13)
 
 
+def test_what_is_no_number_stays_none():
+    """0/0 is no belief: nothing measured against it may look like a distance."""
+    nothing, sure, labels = row(math.nan, math.nan), row(0.25, 0.75), torch.tensor(0)
+    found = [
+        metrics.kl_bits(nothing, sure.log()),
+        metrics.kl_bits(sure, nothing),
+        metrics.kl_bits(row(1.0, 0.0), nothing),
+        metrics.kl_bits(row(math.nan, 0.0), sure.log()),
+        metrics.entropy_bits(nothing),
+        metrics.model_entropy_bits(nothing),
+        metrics.total_variation(nothing, sure.log()),
+        metrics.total_variation(sure, nothing),
+        metrics.log_loss_bits(nothing, labels),
+        metrics.excess_log_loss_bits(nothing, sure.log(), labels),
+        metrics.accuracy(nothing, labels),
+    ]
+    assert all(math.isnan(value.item()) for value in found)
+    both = metrics.kl_bits(torch.stack([nothing, sure]), torch.stack([sure, sure]).log())
+    assert both[0].isnan() and both[1] == 0  # its neighbour is not touched
+
+
 # --- stability near zero
 
 

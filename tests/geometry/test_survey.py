@@ -85,6 +85,14 @@ def test_the_same_survey_twice_is_the_same():
     assert model.training and torch.rand(1).item() == pytest.approx(_first_draw(3))  # leaves mode and generator alone
 
 
+def test_a_survey_leaves_frozen_parts_frozen():
+    tunnel = TUNNELS["hmm"]
+    model = models.build("transformer", tunnel, depth=2, width=8).train()
+    model.blocks[0].eval()
+    survey(model, tunnel, episodes=8, untrained=1, only=["lens"])
+    assert model.training and model.blocks[1].training and not model.blocks[0].training
+
+
 def _first_draw(seed: int) -> float:
     return torch.rand(1, generator=torch.Generator().manual_seed(seed)).item()
 

@@ -8,10 +8,18 @@ from torch import Tensor, nn
 from windtunnel import models
 from windtunnel.mechanism.chance import rotation
 from windtunnel.models import touch
-from windtunnel.tunnels import HMM, Bijection, Inputs, Tunnel
+from windtunnel.tunnels import HMM, Bijection, Inputs, Tunnel, Urn
 from windtunnel.tunnels.filtering import likelihoods, push
 
 TINY = HMM(states=3, symbols=3, length=5)
+
+# Chains in which some things cannot happen.  In the first a state stays or goes on to the next, and one of them can be
+# seen; the second goes round in a circle, and all follows from the beginning.
+MOVES = ((0.5, 0.5, 0.0), (0.0, 0.5, 0.5), (0.5, 0.0, 0.5))
+SHOWS = ((1.0, 0.0, 0.0), (0.0, 0.7, 0.3), (0.0, 0.3, 0.7))
+ZEROS = HMM(states=3, symbols=3, length=6, header=None, transition=MOVES, emission=SHOWS)
+SURE = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+CIRCLE = HMM(states=3, symbols=3, length=6, header=None, transition=(SURE[1], SURE[2], SURE[0]), emission=SURE)
 
 
 class Exact:
@@ -21,7 +29,10 @@ class Exact:
         self.tunnel, self.window = tunnel, window
 
     def log_probs(self, inputs: Inputs) -> Tensor:
-        belief = self.hmm(inputs) if isinstance(self.tunnel, HMM) else self.bijection(inputs)
+        if isinstance(self.tunnel, Urn):
+            belief = self.urn(inputs)
+        else:
+            belief = self.hmm(inputs) if isinstance(self.tunnel, HMM) else self.bijection(inputs)
         return belief.clamp_min(1e-30).log().log_softmax(-1)
 
     def hmm(self, inputs: Inputs) -> Tensor:
@@ -36,6 +47,17 @@ class Exact:
                 alpha = alpha / alpha.sum(0)
             beliefs.append(alpha)
         return torch.stack(beliefs).permute(2, 0, 1)
+
+    def urn(self, inputs: Inputs) -> Tensor:
+        tunnel = self.tunnel
+        assert isinstance(tunnel, Urn)
+        shown = inputs.tokens[:, 1:].tolist()
+        weights = [
+            [[tunnel.concentration + row[: t + 1].count(v) for v in range(tunnel.symbols)] for t in range(len(row))]
+            for row in shown
+        ]
+        belief = torch.tensor(weights, dtype=torch.float64)
+        return belief / belief.sum(-1, keepdim=True)
 
     def bijection(self, inputs: Inputs) -> Tensor:
         tunnel = self.tunnel

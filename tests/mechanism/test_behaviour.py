@@ -6,16 +6,17 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from tests.mechanism.planted import TINY, Chance, Exact, noise
+from tests.mechanism.planted import CIRCLE, TINY, ZEROS, Chance, Exact, noise
 from windtunnel.errors import InputError
 from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.geometry import Missing
 from windtunnel.mechanism import evidence_flip, exchangeability, shifted_prior
 from windtunnel.mechanism.worlds import exchange, flip, shifted
-from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 EPISODES = TINY.sample(32)
 ONCE, AGAIN = Bijection(symbols=5, length=5), Bijection(symbols=5, length=6, replacement=True)
+URN = Urn(symbols=4, length=6, concentration=0.5)
 RECALL = Recall(pairs=3, queries=2, filler=2, keys=5, values=6)
 NOISY = Recall(pairs=3, queries=2, filler=2, keys=5, values=6, noise=0.3, repeats=2)
 
@@ -24,7 +25,7 @@ def by_lag(found) -> dict:
     return {(m.name.split(", ")[1], m.where["lag"]): m for m in found if not isinstance(m, Missing)}
 
 
-@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN], ids=["hmm", "bijection", "replacement"])
+@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN, URN], ids=["hmm", "bijection", "replacement", "urn"])
 def test_an_exact_predictor_moves_exactly_as_it_should(tunnel):
     found = by_lag(evidence_flip(Exact(tunnel), tunnel, tunnel.sample(32), [Uniform(tunnel.classes)]))
     assert len(found) >= 6
@@ -81,7 +82,7 @@ def test_chance_is_seldom_claimed():
     assert binom.ppf(0.001, draws, 0.05) <= claimed <= binom.ppf(0.999, draws, 0.05)
 
 
-@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN], ids=["hmm", "bijection", "replacement"])
+@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN, URN], ids=["hmm", "bijection", "replacement", "urn"])
 def test_an_exact_predictor_is_exchangeable_and_chance_is_not(tunnel):
     episodes = tunnel.sample(24)
     (exact,) = exchangeability(Exact(tunnel), tunnel, episodes, [Chance(tunnel, 0)])
@@ -94,7 +95,7 @@ def test_an_exact_predictor_is_exchangeable_and_chance_is_not(tunnel):
     assert isinstance(same, Missing)
 
 
-@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN, RECALL, NOISY], ids=str)
+@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN, RECALL, NOISY, URN], ids=str)
 def test_exchanged_worlds_have_the_same_belief_and_other_inputs(tunnel):
     episodes = tunnel.sample(20)
     step = tunnel.readouts // 2 + 1 if tunnel.readouts > 3 else 1
@@ -111,7 +112,7 @@ def test_exchanged_worlds_have_the_same_belief_and_other_inputs(tunnel):
     assert not (same_features and torch.equal(episodes.inputs.tokens, edited.episodes.inputs.tokens))
 
 
-@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN, RECALL, NOISY], ids=str)
+@pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN, RECALL, NOISY, URN], ids=str)
 def test_a_flip_changes_only_what_it_says(tunnel):
     episodes = tunnel.sample(20)
     edited = flip(tunnel, episodes, 1)
@@ -152,6 +153,8 @@ def test_a_shifted_prior():
     assert short["rotating"].low > 0.05 and short["rotating"].value > short["rotating"].nulls["equal means"].max()
     assert isinstance(shifted_prior(Exact(AGAIN), AGAIN, AGAIN.sample(4), [])[0], Missing)  # longer than its symbols
     assert list(shifted(ONCE)) == ["with replacement"] and list(shifted(RECALL)) == ["noise 0.2"]
+    assert list(shifted(URN)) == ["concentration 0.05", "concentration 0.2", "concentration 1"]
+    assert shifted(ZEROS) == {}  # fixed matrices have no prior
 
 
 def test_a_tunnel_without_edits_says_so():
@@ -160,3 +163,24 @@ def test_a_tunnel_without_edits_says_so():
         exchange(fixed, fixed.sample(2), 1)
     with pytest.raises(InputError, match="no evidence flip is defined"):
         flip(object(), fixed.sample(2), 1)
+
+
+def test_flips_that_cannot_happen_are_left_out_and_told():
+    """On the rest the exact predictor is exact; of the others there is no belief to follow."""
+    found = evidence_flip(Exact(ZEROS), ZEROS, ZEROS.sample(64), [Uniform(3)])
+    slopes = by_lag(found)
+    assert len(slopes) >= 6 and all(m.value == pytest.approx(1.0, abs=1e-6) for m in slopes.values())
+    (note,) = {m.note for m in slopes.values()}
+    lost, count = (int(word) for word in note.split(" changed")[0].split(" of "))
+    assert 0 < lost < count == 4 * 64
+    assert note.endswith("changed episodes left out: impossible under this chain, which has zeros")
+    assert not any(m.note for m in by_lag(evidence_flip(Exact(TINY), TINY, EPISODES, [Uniform(3)])).values())
+
+
+def test_where_no_flip_can_happen_there_is_no_number():
+    found = evidence_flip(Exact(CIRCLE), CIRCLE, CIRCLE.sample(8), [])
+    told = "32 of 32 changed episodes left out: impossible under this chain, which has zeros"
+    assert [(m.name, m.reason) for m in found if isinstance(m, Missing)] == [
+        (f"evidence flip, lag {lag}", told) for lag in (0, 1, 2, 4)
+    ]
+    assert len(found) == 4

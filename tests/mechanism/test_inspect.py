@@ -12,8 +12,8 @@ from tests.training.cases import tiny
 from windtunnel.errors import InputError
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
-from windtunnel.mechanism.inspect import INSTRUMENTS, NAMES, Entry
-from windtunnel.training import Run, train
+from windtunnel.mechanism.inspect import INSTRUMENTS, NAMES, Entry, settings_of
+from windtunnel.training import Run, load, train
 from windtunnel.tunnels import Bijection
 
 FEW = ["lens", "keys", "ablate", "dynamics"]
@@ -80,6 +80,25 @@ def test_a_run_without_a_ladder_has_no_dynamics_but_all_else(tmp_path):
     bare = train(recipe=tiny(steps=2, ladder=0), out=tmp_path / "bare", device="cpu")
     found = inspect(bare, only=["lens", "dynamics"], episodes=4, untrained=1)
     assert "at least 3" in found.missing["dynamics"] and list(found.measurements("lens"))
+
+
+def test_a_survey_knows_the_weights_it_is_of(run, survey):
+    listed = [json.loads((run.path / f"seed-{seed}" / "checkpoints.json").read_text())["ladder"] for seed in (0, 1)]
+    assert survey.settings["weights"] == [rungs[-1]["sha256"] for rungs in listed] == run.checksums()
+    settings = settings_of(run, episodes=8, untrained=2)
+    assert survey.differences(settings) == []
+    assert survey.differences(settings | {"weights": ["", ""]}) == ["weights"]
+    older = Survey({name: value for name, value in survey.settings.items() if name != "weights"})
+    assert older.differences(settings) == ["weights"]
+    early = load(run.path, step=run.ladder()[0])
+    assert survey.differences(settings_of(early, episodes=8, untrained=2)) == ["weights"]
+
+
+def test_of_a_run_in_memory_nobody_knows_the_checksum():
+    memory = train(recipe=tiny(steps=2), device="cpu")
+    settings = settings_of(memory)
+    assert memory.checksums() == [] and "weights" not in settings
+    assert Survey(settings).differences(settings) == []
 
 
 def test_a_selection_that_matches_nothing_is_refused(run):

@@ -14,7 +14,6 @@ from windtunnel.mechanism import Bench, Pair, Place, ablation, bits_lost, patch_
 from windtunnel.mechanism.ablate import METHODS, targets
 from windtunnel.mechanism.chance import derangement, rotation, subspace
 from windtunnel.mechanism.place import Place as Where
-from windtunnel.mechanism.score import evaluating
 
 TUNNEL = TUNNELS["hmm-rows"]
 EPISODES = TUNNEL.sample(7)
@@ -152,8 +151,11 @@ class Untapped(torch.nn.Module):
 def test_dropout_is_off_and_modes_come_back():
     model = small("transformer", TUNNEL).train()
     model.blocks[0].eval()
-    with evaluating(model):
-        assert not any(module.training for module in model.modules())
+    seen = []
+    hook = model.blocks[1].register_forward_hook(lambda module, *_: seen.append(module.training))
+    _ = Bench(model, TUNNEL, TUNNEL.sample(2)).clean
+    hook.remove()
+    assert seen and not seen[-1]
     assert model.training and not model.blocks[0].training and model.blocks[1].training
 
 

@@ -7,16 +7,19 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from tests.mechanism.planted import TINY, Exact, InSubspace, Recurrent, planted
+from tests.mechanism.planted import CIRCLE, TINY, ZEROS, Exact, InSubspace, Recurrent, planted
 from tests.models.cases import TUNNELS
+from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.mechanism import Bench, Pair, donors, swap, swap_changes
 from windtunnel.mechanism.bases import PENALISED, bases, span
 from windtunnel.mechanism.chance import DRAWS, subspace
+from windtunnel.mechanism.donors import matched
 from windtunnel.mechanism.dose import dose, steadiness
 from windtunnel.mechanism.patch import patch
 from windtunnel.mechanism.swap import fitted, measure_removal, measure_swap
+from windtunnel.models import touch
 from windtunnel.tunnels import HMM, Bijection, Recall
 
 EPISODES = TINY.sample(40)
@@ -175,3 +178,50 @@ def test_the_instrument_tells_the_carrier_from_the_rest():
     assert [m.reason for m in found if isinstance(m, Missing)] == [
         "the network has no linear readout named `head` on its stream"
     ]
+
+
+class Remembers(torch.nn.Module):
+    """A small network that names its stream."""
+
+    def __init__(self, tunnel):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(tunnel.vocabulary, 8), torch.nn.Linear(8, tunnel.classes)
+
+    def forward(self, tokens, features, readout, tap=None):
+        x = touch(tap, "blocks.0.residual", touch(tap, "embed", self.embedding(tokens).cumsum(1)))
+        return self.head(x[:, readout])
+
+
+def test_donors_that_cannot_happen_are_left_out_and_told():
+    """Another episode's beginning before one's own end: in a chain with zeros that may be impossible."""
+    model, episodes = models.build(Remembers, ZEROS), ZEROS.sample(64)
+    kept, given, note = matched(ZEROS, episodes, 3)
+    assert 2 <= len(kept) == len(given.episodes) < 64 and given.episodes.possible.all()
+    assert note == f"{64 - len(kept)} of 64 changed episodes left out: impossible under this chain, which has zeros"
+    raw = donors(ZEROS, episodes, 3)
+    assert int(raw.episodes.possible.all(1).sum()) == len(kept)
+    with pytest.raises(InputError, match=r"^donors: must be possible, some have no belief under this chain, which has"):
+        Pair.of(model, ZEROS, episodes, raw.episodes, raw.readouts)
+    found = [*patch(model, ZEROS, episodes, [], draws=2), *dose(model, ZEROS, episodes, [], draws=2)]
+    assert {m.name for m in found} == {"moved to the donor", "dose–response of the patch"}
+    for m in found:
+        assert note in m.note and all(np.isfinite(x).all() for x in (m.value, m.low, m.high, *m.nulls.values()))
+        assert all(np.isfinite(array).all() for array in m.arrays.values())
+
+
+def test_a_swap_leaves_impossible_donors_out():
+    """Of a fixed chain every whole episode can happen; under another episode's header it need not."""
+    for tunnel, lost in ((ZEROS, False), (HMM(states=3, symbols=3, length=4, concentration=0.001), True)):
+        swapped = swap(models.build(Remembers, tunnel), tunnel, tunnel.sample(128), [], draws=1)
+        found = [m for m in swapped if isinstance(m, Measurement)]
+        assert {m.name for m in found} == {"moved to the donor by a swap", "bits lost to ablation of a subspace"}
+        assert all(("of 64 changed episodes left out" in m.note) == lost for m in found)
+        assert all(np.isfinite([m.value, m.low, m.high]).all() for m in found)
+
+
+def test_too_few_donors_that_can_happen_are_refused():
+    episodes = CIRCLE.sample(9)
+    begins = episodes.latent["observations"][:, 0]
+    two = episodes[torch.tensor([0, int((begins != begins[0]).nonzero()[0])])]  # neither can go on as the other does
+    with pytest.raises(InputError, match=r"^2 of 2 changed episodes left out: .* zeros; at least 2 must remain$"):
+        patch(models.build(Remembers, CIRCLE), CIRCLE, two, [])

@@ -12,14 +12,17 @@ import shutil
 from dataclasses import replace
 
 import pytest
+import torch
 
 from tests.report.demo import NAUGHTY
 from windtunnel.cli.main import main
 from windtunnel.errors import InputError
+from windtunnel.mechanism import inspect, save_survey
 from windtunnel.report import read
 from windtunnel.report.episodes import inflate
 from windtunnel.report.page import EPISODE_BYTES, embedded, episodes, render
 from windtunnel.report.sections import sections
+from windtunnel.report.subjects import _names
 from windtunnel.study import zoo
 from windtunnel.study.presets import plan_for
 from windtunnel.study.results import StudyFolder
@@ -228,6 +231,73 @@ def test_a_stale_exhibit_is_made_anew(scratch):
     read(scratch, with_zoo=False, say=said.append)
     assert said == ["bijection-replacement-mlp: looking into 1 network"]
     assert json.loads(path.read_text())["origin"]["steps"] == 60
+
+
+def other_weights(folder) -> None:
+    """Put other weights in place of the last ones, as a second training of the same recipe may."""
+    run = load(folder)
+    weights = {name: value + 0.01 * torch.ones_like(value) for name, value in run.models[0].state_dict().items()}
+    run.folder.seed(run.recipe.seeds[0]).save_weights(run.ladder()[-1], weights)
+
+
+def test_an_exhibit_of_other_weights_is_made_anew(scratch):
+    name = "bijection-replacement-mlp"
+    other_weights(scratch / "runs" / name)
+    before = json.loads((scratch / "exhibits" / f"{name}.json").read_text())
+    said: list[str] = []
+    found = read(scratch, with_zoo=False, say=said.append).exhibits[name]
+    assert said == [f"{name}: looking into 1 network"]
+    assert found["origin"]["weights"] == load(scratch / "runs" / name).checksums() != before["origin"]["weights"]
+    assert found["curves"]["kl_bits"] != before["curves"]["kl_bits"]
+    read(scratch, with_zoo=False, say=said.append)
+    assert len(said) == 1
+
+
+def test_a_survey_of_other_weights_is_not_shown_as_theirs(scratch):
+    run = scratch / "runs" / "bijection-replacement-mlp"
+    save_survey(inspect(load(run), only=["lens"], episodes=8, untrained=1), run)
+    assert read(run, with_zoo=False).readings[run.name]
+    other_weights(run)
+    with pytest.raises(InputError, match=r"survey.json: must be of the run's present weights.* --replace` measures"):
+        read(run, with_zoo=False)
+
+
+def test_an_exhibit_of_a_shipped_network_is_made_anew_once_it_is_exported_again(scratch, tmp_path, monkeypatch):
+    run = scratch / "runs" / "bijection-replacement-mlp"
+    monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))
+    StudyFolder(tmp_path / "bare").begin("quick")
+    said: list[str] = []
+    for _ in range(2):
+        zoo.export(load(run), "shipped", seed=0, out=tmp_path / "zoo", episodes=64)
+        for _ in range(2):
+            read(tmp_path / "bare", say=said.append)
+        other_weights(run)
+    assert said == ["shipped: looking into 1 network"] * 2
+
+
+def test_runs_of_one_name_are_told_apart(scratch, tmp_path):
+    runs, top = scratch / "runs", tmp_path / "top"
+    for place, name in (("a/first", "bijection-replacement-mlp"), ("b/first", "urn-transformer")):
+        shutil.copytree(runs / name, top / place)
+    shutil.copytree(runs / "urn-transformer", top / "second")
+    found = read(top, runs=[top / "a", top / "second"], with_zoo=False)  # given twice: shown once
+    assert set(found.exhibits) == {"a-first", "b-first", "second"}
+    assert {path.stem for path in (top / "exhibits").iterdir()} == set(found.exhibits)
+    assert found.exhibits["a-first"]["model"] == "mlp" and found.exhibits["b-first"]["model"] == "transformer"
+    text = without_plotly(render(found))
+    assert "a-first" in text and "b-first" in text
+
+
+def test_every_run_has_a_name_of_its_own(tmp_path):
+    def named(*places: tuple[str, str]) -> list[str]:
+        return _names([(tmp_path / folder, tmp_path / place) for folder, place in places])
+
+    assert named(("x", "x/a/first"), ("x", "x/second")) == ["first", "second"]
+    assert named(("x", "x/a/first"), ("x", "x/b/first")) == ["a-first", "b-first"]
+    assert named(("x", "x/first"), ("y", "y/first")) == ["first", "y-first"]  # a study's own cell keeps its name
+    assert named(("a/first", "a/first"), ("b/first", "b/first")) == ["first", "b-first"]
+    many = named(("x", "x/a/b/c"), ("x", "x/a-b/c"), ("x", "x/a-b-c"), ("x", "x/x-a-b-c"), ("y/x", "y/x/a/b/c"))
+    assert len(set(many)) == 5 and many[2:4] == ["a-b-c", "x-a-b-c"] and not any("/" in name for name in many)
 
 
 def test_episodes_keep_within_their_bytes(source):

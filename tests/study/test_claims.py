@@ -346,6 +346,19 @@ def test_a_failed_control_leaves_cannot_open():
     assert found.outcome == INCONCLUSIVE and "failed training" in found.reasons[-1]
 
 
+def test_trials_that_chose_no_rate_are_told_beside_a_failure():
+    p = Planted()
+    primitive("mlp", "transport")(p, "no")
+    cell = p.cells["hmm-rotating-mlp"]
+
+    def told(kl_bits: dict) -> bool:
+        cell["sweep"] = {"of": "hmm-rotating-mlp", "kl_bits": kl_bits, "chosen": 0}
+        return any("not chosen by evidence" in reason for reason in claim("mlp-transport").judge(p.evidence()).reasons)
+
+    assert told({"-1": 1.3054, "0": 1.3054, "1": 1.3041})
+    assert not told({"-1": 1.3054, "0": 1.1, "1": 1.3041}) and not told({"0": 1.3, "1": "inf"})
+
+
 def test_one_recipe_that_passes_refutes_cannot():
     p = Planted()
     primitive("lstm", "binding")(p, "no")

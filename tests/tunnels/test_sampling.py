@@ -9,7 +9,9 @@ import pytest
 import torch
 from scipy import stats
 
+from windtunnel.errors import InputError
 from windtunnel.tunnels import HMM, STREAMS, Bijection, Recall, Urn, from_dict, to_dict
+from windtunnel.tunnels.blocks import in_blocks
 
 SMALL_WORLDS = [
     Bijection(symbols=8, length=8),
@@ -279,6 +281,47 @@ def test_large_batches_leave_the_thread_setting_alone():
     thread.start()
     thread.join()
     assert torch.get_num_threads() == before == seen[0]
+
+
+def test_a_failure_leaves_the_thread_setting_alone():
+    import threading
+
+    def part(first: int, size: int):
+        if size > 1:
+            raise RuntimeError("broken inside")
+        return HMM(length=2).sample(size)
+
+    before, seen = torch.get_num_threads(), []
+    try:
+        torch.set_num_threads(2)
+        with pytest.raises(RuntimeError, match="broken inside"):
+            in_blocks(part, 9000)
+        thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        assert torch.get_num_threads() == 2 == seen[0]
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("tunnel", [HMM(states=2, symbols=3, length=4), Bijection(symbols=4, length=4)], ids=repr)
+def test_a_single_episode_is_a_batch_of_one(tunnel):
+    episodes = tunnel.sample(5)
+    for index, same in ((0, 0), (3, 3), (-1, 4), (-5, 0), (np.int64(2), 2), (torch.tensor(2), 2)):
+        wanted = episodes[same : same + 1]
+        assert all(torch.equal(a, b) for a, b in zip(episodes[index].tensors(), wanted.tensors()))
+        assert torch.equal(episodes.inputs[index].tokens, wanted.inputs.tokens)
+        assert (episodes.inputs[index].features is None) == (wanted.inputs.features is None)
+        assert torch.equal(episodes[index].inputs.readout, episodes.inputs.readout)
+    assert [len(one) for one in episodes] == [len(one) for one in episodes.inputs] == [1] * 5
+    assert torch.equal(torch.cat([one.labels for one in episodes]), episodes.labels)
+    for outside in (5, -6):
+        for batch in (episodes, episodes.inputs):
+            with pytest.raises(InputError, match=rf"^episode = {outside}: must be from -5 to 4$"):
+                batch[outside]
+    assert len(episodes[torch.tensor([False, True, False, True, True])]) == 3  # the other forms are as they were
+    assert len(episodes[[0, 2]]) == 2 and len(episodes[1:1]) == 0 and len(episodes[torch.tensor([2])]) == 1
+    assert len(episodes[:1][torch.tensor([False])]) == 0
 
 
 def test_tiny_noise_keeps_a_proper_belief():

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Switch, shown
-from windtunnel.cli.ledger import print_claim, print_ledger, print_scorecard
+from windtunnel.cli.ledger import print_claim, print_costs, print_ledger, print_scorecard
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_study
 from windtunnel.errors import InputError
@@ -27,7 +27,7 @@ class Claims:
     only: Annotated[str | None, shown("CLAIM,CLAIM")] = None
     """These claims in full, with the reasons for their verdicts."""
     all: Switch = False
-    """List every claim, those that were not tested too."""
+    """List every claim, those that were not tested too, and what each cell took."""
     json: Switch = False
     """Print one JSON document instead of tables."""
 
@@ -48,6 +48,9 @@ def run(words: list[str]) -> None:
     else:
         print_scorecard(study.cells())
         print_ledger(entries, options.all)
+        if options.all:
+            print_costs(study.cells())
+            show.print_text(study.told())
         if not any(entry["outcome"] in DECIDED for entry in entries):
             show.print_text(
                 f"Nothing is decided at this size (preset {study.head()['preset']}): the full-size study is"

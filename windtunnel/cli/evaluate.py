@@ -20,7 +20,8 @@ from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require_int
-from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_all
+from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_parts
+from windtunnel.fidelity.score import OUT_OF_REACH
 from windtunnel.training import Run
 from windtunnel.tunnels import HMM
 
@@ -76,16 +77,13 @@ def run(words: list[str]) -> None:
         _require_reach(subject, options.length)
     trained = subject.tunnel.readouts
 
-    def score(positions: slice | None) -> Result:
-        everyone = {OWN: subject.models, **baselines(tunnel)}
-        drawn = {"episodes": options.episodes, "seed": options.seed, "stream": options.stream, "device": device}
-        with bar(not options.json) as progress:
-            scores = evaluate_all(everyone, tunnel, positions=positions, **drawn, progress=progress)
-        own = scores.pop(OWN)
-        return Result(own, scores, equivalent_window(own) if isinstance(tunnel, HMM) else None)
-
-    everywhere = score(None)
-    beyond = score(slice(trained, None)) if tunnel.readouts > trained else None
+    parts = {"everywhere": None} | ({"beyond": slice(trained, None)} if tunnel.readouts > trained else {})
+    everyone = {OWN: subject.models, **baselines(tunnel)}
+    drawn = {"episodes": options.episodes, "seed": options.seed, "stream": options.stream, "device": device}
+    with bar(not options.json) as progress:
+        scores = evaluate_parts(everyone, tunnel, parts, **drawn, progress=progress)
+    results = {part: _result(found) for part, found in scores.items()}
+    everywhere, beyond = results["everywhere"], results.get("beyond")
     if options.json:
         _print_json(folder, subject, everywhere, beyond, options.step)
         return
@@ -96,6 +94,12 @@ def run(words: list[str]) -> None:
         show.print_text(f"\nbeyond the trained length: readouts {first} to {last} alone", "bold")
         _print_result(subject, beyond)
     print_legend("predictor")
+
+
+def _result(scores: dict[str, Score]) -> Result:
+    own = scores[OWN]
+    others = {name: score for name, score in scores.items() if name != OWN}
+    return Result(own, others, equivalent_window(own) if isinstance(own.tunnel, HMM) else None)
 
 
 def _print_heading(folder: Path, subject: Run, score: Score, step: int | None) -> None:
@@ -121,6 +125,8 @@ def _print_result(subject: Run, result: Result) -> None:
         rows.append([title, show.number(value.mean), show.interval(value), aside.get(name, "")])
     rows.append(["calibration error", show.number(score.calibration.expected_error), "", ""])
     show.print_table("", ["run", "mean", f"95% interval\nover {score.kl_bits.over}", "for comparison"], rows, "lrrl")
+    if score.out_of_reach:
+        show.print_text(OUT_OF_REACH, "bold")
     by_seed = zip(subject.recipe.seeds, score.kl_bits.per_seed, strict=True)
     show.print_text("KL by seed: " + ", ".join(f"{seed}: {show.number(kl)}" for seed, kl in by_seed))
     show.print_text("KL by position: " + _by_position(score.kl_bits.per_position))

@@ -19,6 +19,8 @@ from windtunnel.errors import InputError, require_int
 from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
 from windtunnel.mechanism.inspect import NAMES, selected, settings_of
 from windtunnel.mechanism.survey_file import NAME, to_dict
+from windtunnel.training.files import locked
+from windtunnel.tunnels.random import check_seed
 
 _TOLD = ("episodes", "seed", "untrained", "step")  # settings that can be told in a word
 _ONLY = "Some instruments, separated by commas, instead of all:"
@@ -30,8 +32,8 @@ class Inspect:
 
     What was found is written into the run folder (of a shipped network: runs/zoo-NAME), as survey.json with its
     arrays, after each instrument: stopped and given again, it goes on.  What was found earlier in the same way stays
-    and is not measured again; a survey made in another way is not touched, unless --replace says so.  Printed is a
-    summary, or with --all everything.
+    and is not measured again; a survey made in another way, or of other weights, is not touched, unless --replace says
+    so.  Printed is a summary, or with --all everything.
     """
 
     only: Annotated[str | None, shown("NAME,NAME", help=f"{_ONLY} {', '.join(NAMES)}.")] = None
@@ -56,23 +58,25 @@ def run(words: list[str]) -> None:
     folder, options = parse_folder(Inspect, "inspect", words, "RUN|NETWORK")
     require_int("--episodes", options.episodes, 2)
     require_int("--untrained", options.untrained, 0)
+    check_seed(options.seed, "seed")
     only = None if options.only is None else [name for name in options.only.split(",") if name]
     selected(only)  # a selection that matches nothing is refused before anything is loaded
     subject = open_run(folder, "inspect", device=require_device(options.device or default_device()))
     settings = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
     place = Path("runs") / f"zoo-{folder}" if is_shipped(folder) else folder
-    earlier = None if options.replace else _earlier(place, settings_of(subject, **settings))
-    with stages() as progress:
-        try:
-            keep = partial(_keep, folder=place)
-            whole = inspect(subject, only=only, progress=progress, earlier=earlier, keep=keep, **settings)
-        except KeyboardInterrupt:
-            show.print_text("stopped: what has been measured is kept, and the same command goes on from there")
-            raise
-    survey = whole.of(selected(only)[0])
-    if not any(survey.measurements()):
-        raise InputError(f"{folder}: nothing could be measured: {_reasons(survey)}")
-    path = save_survey(whole, place)
+    with locked(place, only=NAME):  # not the run's own lock: one that is being trained may be looked into
+        earlier = None if options.replace else _earlier(place, settings_of(subject, **settings))
+        with stages() as progress:
+            try:
+                keep = partial(_keep, folder=place)
+                whole = inspect(subject, only=only, progress=progress, earlier=earlier, keep=keep, **settings)
+            except KeyboardInterrupt:
+                show.print_text("stopped: what has been measured is kept, and the same command goes on from there")
+                raise
+        survey = whole.of(selected(only)[0])
+        if not any(survey.measurements()):
+            raise InputError(f"{folder}: nothing could be measured: {_reasons(survey)}")
+        path = save_survey(whole, place)
     if options.json:
         show.print_json({"run": str(folder), **to_dict(survey)})
         return
@@ -102,7 +106,7 @@ def _earlier(place: Path, settings: dict[str, Any]) -> Survey | None:
         raise InputError(f"{error}; {way_out}") from None
     if differs := found.differences(settings):
         words = {name: f"{name} {found.settings.get(name)}" for name in _TOLD}
-        words["revision"] = "another revision of the instruments"
+        words |= {"revision": "another revision of the instruments", "weights": "other weights"}
         told = ", ".join(words.get(name, name) for name in differs)
         raise InputError(f"{place / NAME}: was made with other settings ({told}): must be the same; {way_out}")
     return found

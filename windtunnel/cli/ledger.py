@@ -114,6 +114,25 @@ def print_claim(entry: Mapping[str, Any]) -> None:
     show.print_table("", ["", ""], rows, "ll")
 
 
+def print_costs(cells: Mapping[str, Mapping[str, Any]]) -> None:
+    """What each cell took, and all of them together."""
+    parts = {"sweep": "sweep", "setup": "set-up", "train": "training", "score": "scoring", "survey": "survey"}
+    parts |= {"gpu": "of a GPU", "total": "in all"}
+    made = {name: cell for name, cell in cells.items() if cell.get("seconds")}
+    spent = {name: [cell["seconds"].get(part, 0.0) for part in parts] for name, cell in made.items()}
+    rows = [
+        [name, f"{len(cell['seeds'])} × {cell['sequences']:,}" if "seeds" in cell else "", *map(_seconds, spent[name])]
+        for name, cell in made.items()
+    ]
+    rows.append(["all cells", "", *(_seconds(sum(column)) for column in zip(*spent.values()))])
+    columns = ["cell", "seeds × sequences", *parts.values()]
+    show.print_table("Seconds; cells side by side on a card each count in full", columns, rows, "lrrrrrrrr")
+
+
+def _seconds(spent: float) -> str:
+    return f"{spent:,.0f}" if spent else ""
+
+
 def print_zoo(checked: Sequence[Checked]) -> None:
     """Shipped networks, scored just now, beside their cards."""
     rows = []

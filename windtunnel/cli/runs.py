@@ -17,6 +17,7 @@ from windtunnel.cli.place import require_folder
 from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError
 from windtunnel.training import Run, load
+from windtunnel.training.files import plain_record
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def run(words: list[str]) -> None:
     folder, options = parse_folder(Runs, "runs", words, "DIR")
     found = [_record(path) for path in run_folders(folder)]
     if options.json:
-        show.print_json({"runs": found})
+        show.print_json({"runs": [plain_record(record) for record in found]})
     elif not found:
         show.print_text(f"no runs below {folder}")
     else:

@@ -19,6 +19,7 @@ from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import require_choice
 from windtunnel.training import Run, train
+from windtunnel.training.files import plain_record
 from windtunnel.training.recipes import default_preset
 from windtunnel.training.trackers import open_tracker
 
@@ -84,7 +85,7 @@ def _record(trained: Run, parameters: int) -> dict[str, Any]:
         "finished": trained.finished,
         "steps": trained.steps,
         "seconds": trained.seconds(),
-        "seeds": [_last(trained, seed) for seed in trained.recipe.seeds],
+        "seeds": [plain_record(_last(trained, seed)) for seed in trained.recipe.seeds],
     }
 
 

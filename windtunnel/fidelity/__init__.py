@@ -1,7 +1,7 @@
 """Fidelity: a predictor against the exact belief, in bits, with an interval that says what it is over."""
 
 from windtunnel.fidelity.baselines import baselines
-from windtunnel.fidelity.evaluate import evaluate, evaluate_all
+from windtunnel.fidelity.evaluate import evaluate, evaluate_all, evaluate_parts
 from windtunnel.fidelity.intervals import Estimate, paired_ratio
 from windtunnel.fidelity.predictor import Predictor
 from windtunnel.fidelity.score import Score
@@ -15,5 +15,6 @@ __all__ = [
     "equivalent_window",
     "evaluate",
     "evaluate_all",
+    "evaluate_parts",
     "paired_ratio",
 ]

@@ -10,6 +10,7 @@ Episodes stream by in chunks and are never kept, so a claim at 1e-4 bits can aff
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -24,6 +25,8 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 from windtunnel.tunnels.random import check_seed
 
+Positions = slice | Sequence[int] | None
+
 MOST_EPISODES = 4096  # of a chunk
 POSITIONS, PAIRS = 2**15, 2**24  # of a chunk on a CPU: positions, and pairs of them in one sequence, summed over it
 
@@ -36,7 +39,7 @@ def evaluate(
     seed: int = 1,
     stream: str = "test",
     where: Where = None,
-    positions: slice | Sequence[int] | None = None,
+    positions: Positions = None,
     device: str | torch.device | None = None,
     chunk: int | None = None,
 ) -> Score:
@@ -69,57 +72,92 @@ def evaluate(
     return scores["subject"]
 
 
-@torch.no_grad()
 def evaluate_all(
     subjects: Mapping[str, Any],
     tunnel: Tunnel,
+    *,
+    positions: Positions = None,
+    **options: Any,
+) -> dict[str, Score]:
+    """Several named subjects on the same episodes, sampled once.  Options as for `evaluate_parts`."""
+    return evaluate_parts(subjects, tunnel, {"": positions}, **options)[""]
+
+
+@torch.no_grad()
+def evaluate_parts(
+    subjects: Mapping[str, Any],
+    tunnel: Tunnel,
+    parts: Mapping[str, Positions],
     *,
     episodes: int = 4096,
     seed: int = 1,
     stream: str = "test",
     where: Where = None,
-    positions: slice | Sequence[int] | None = None,
     device: str | torch.device | None = None,
     chunk: int | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
-) -> dict[str, Score]:
-    """Several named subjects on the same episodes, sampled once.  Options as for `evaluate`.
+) -> dict[str, dict[str, Score]]:
+    """The same for several named selections of readouts: part -> subject -> score.  Each predictor reads once.
 
+    parts     name -> `positions` as for `evaluate`; the other options are those of `evaluate` too
     progress  is called before a predictor reads a chunk, with the subject's name, how many are done and how many to do
     """
     groups = {name: _unpack(subject, tunnel)[0] for name, subject in subjects.items()}
-    everyone = [predictor for predictors in groups.values() for predictor in predictors]
+    everyone = [(name, predictor) for name, predictors in groups.items() for predictor in predictors]
     require_int("episodes", episodes, 1)
     check_seed(seed)
-    indices = _readout_indices(positions, tunnel.readouts)
-    device = _home(everyone) if device is None else torch.device(device)
+    device = _home([predictor for _, predictor in everyone]) if device is None else torch.device(device)
     chunk = fitting(tunnel.positions, device) if chunk is None else chunk
     require_int("chunk", chunk, 1)
-
-    exact = ExactTally(tunnel, device)
-    tallies = {
-        name: [NetworkTally(tunnel, device, seed if len(predictors) == 1 else None) for _ in predictors]
-        for name, predictors in groups.items()
-    }
+    sheets = {name: _Sheet(tunnel, positions, groups, seed, device) for name, positions in parts.items()}
     done, total = 0, len(range(0, episodes, chunk)) * len(everyone)
-    with evaluation_mode(everyone):
+    with evaluation_mode([predictor for _, predictor in everyone]):
         for start in range(0, episodes, chunk):
             batch = tunnel.sample(min(chunk, episodes - start), seed, stream, device, start=start)
-            mask = _selection(batch, tunnel, where, indices)
-            entropy = batch.entropy_bits
-            exact.add(batch, entropy, mask)
-            for name, predictors in groups.items():
-                for predictor, tally in zip(predictors, tallies[name], strict=True):
-                    progress(name, done, total)
-                    done += 1
-                    tally.add(batch, entropy, checked_log_probs(predictor, batch.inputs, tunnel), mask)
-    if exact.empty:
-        raise InputError(f"where = {where!r}, positions = {positions!r}: selects no readout of {episodes} episodes")
+            selected, entropy = _selection(batch, tunnel, where), batch.entropy_bits
+            for sheet in sheets.values():
+                sheet.begin(batch, entropy, selected)
+            for number, (name, predictor) in enumerate(everyone):
+                progress(name, done, total)
+                done += 1
+                log_q = checked_log_probs(predictor, batch.inputs, tunnel)
+                for sheet in sheets.values():
+                    sheet.tallies[number].add(batch, entropy, log_q, sheet.mask)
     scored = {"tunnel": tunnel, "episodes": episodes, "seed": seed, "stream": stream, "where": where}
-    return {
-        name: Score(**score_fields(tunnel, exact, networks, episodes), **scored, positions=indices)
-        for name, networks in tallies.items()
-    }
+    return {part: sheet.scores(groups, **scored) for part, sheet in sheets.items()}
+
+
+class _Sheet:
+    """The sums of one selection of readouts: of the exact belief, and of every predictor in turn."""
+
+    def __init__(
+        self, tunnel: Tunnel, positions: Positions, groups: Mapping[str, list], seed: int, device: torch.device
+    ) -> None:
+        self.positions, self.indices = positions, _readout_indices(positions, tunnel.readouts)
+        self.exact = ExactTally(tunnel, device)
+        sizes = [len(predictors) for predictors in groups.values() for _ in predictors]
+        self.tallies = [NetworkTally(tunnel, device, seed if size == 1 else None) for size in sizes]
+
+    def begin(self, batch: Episodes, entropy: Tensor, selected: Bool[Tensor, "n K"]) -> None:
+        """The next episodes, of which these readouts may count."""
+        self.mask = selected
+        if self.indices is not None:
+            chosen = torch.zeros_like(selected[0])
+            chosen[list(self.indices)] = True
+            self.mask = selected & chosen
+        self.exact.add(batch, entropy, self.mask)
+
+    def scores(self, groups: Mapping[str, list], **scored: Any) -> dict[str, Score]:
+        """By subject, from all that was added."""
+        episodes = scored["episodes"]
+        if self.exact.empty:
+            told = f"where = {scored['where']!r}, positions = {self.positions!r}"
+            raise InputError(f"{told}: selects no readout of {episodes} episodes")
+        rest, found = iter(self.tallies), {}
+        for name, predictors in groups.items():
+            fields = score_fields(scored["tunnel"], self.exact, list(islice(rest, len(predictors))), episodes)
+            found[name] = Score(**fields, **scored, positions=self.indices)
+        return found
 
 
 def fitting(length: int, device: torch.device) -> int:
@@ -172,7 +210,7 @@ def _home(predictors: list[Predictor]) -> torch.device:
     return torch.device("cpu")
 
 
-def _readout_indices(positions: slice | Sequence[int] | None, readouts: int) -> tuple[int, ...] | None:
+def _readout_indices(positions: Positions, readouts: int) -> tuple[int, ...] | None:
     """The chosen readouts as sorted indices, or None for all."""
     if positions is None:
         return None
@@ -186,10 +224,8 @@ def _readout_indices(positions: slice | Sequence[int] | None, readouts: int) -> 
     return tuple(sorted(set(chosen)))
 
 
-def _selection(
-    episodes: Episodes, tunnel: Tunnel, where: Where, indices: tuple[int, ...] | None
-) -> Bool[Tensor, "n K"]:
-    """Which readouts count."""
+def _selection(episodes: Episodes, tunnel: Tunnel, where: Where) -> Bool[Tensor, "n K"]:
+    """Which readouts `where` lets count."""
     if callable(where):
         mask = where(episodes)
         shape = tuple(episodes.labels.shape)
@@ -203,8 +239,4 @@ def _selection(
         mask = subsets[where]
     else:
         mask = torch.ones_like(episodes.labels, dtype=torch.bool)
-    if indices is not None:
-        chosen = torch.zeros_like(mask[0])
-        chosen[list(indices)] = True
-        mask = mask & chosen
     return mask

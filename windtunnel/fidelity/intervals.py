@@ -21,7 +21,7 @@ from torch import Tensor
 from windtunnel.errors import InputError, require, require_choice
 from windtunnel.fidelity.accumulate import WeightedSums
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
 ROUNDING = 1e-12  # bits (or shares): what the double-precision sums behind a score cannot tell from 0
 Scale = Literal["log", "linear"]
 
@@ -119,7 +119,7 @@ def t_interval(values: np.ndarray, scale: Scale = "linear") -> tuple[float, floa
     if scale == "log" and values.min() <= 0:
         scale = "linear"
     x = np.log(values) if scale == "log" else values
-    half = stdtrit(len(x) - 1, 0.5 + LEVEL / 2) * x.std(ddof=1) / math.sqrt(len(x))
+    half = stdtrit(len(x) - 1, 0.5 + CONFIDENCE / 2) * x.std(ddof=1) / math.sqrt(len(x))
     low, high = float(x.mean() - half), float(x.mean() + half)
     return (math.exp(low), _exp(high), scale) if scale == "log" else (low, high, scale)
 
@@ -188,7 +188,7 @@ def percentile_interval(replicates: np.ndarray) -> tuple[float, float]:
     if not len(ordered):
         return math.nan, math.nan
     # Order statistics rather than interpolated quantiles, because replicates may be infinite.
-    last, tail = len(ordered) - 1, 0.5 - LEVEL / 2
+    last, tail = len(ordered) - 1, 0.5 - CONFIDENCE / 2
     return float(ordered[math.floor(tail * last)]), float(ordered[math.ceil((1 - tail) * last)])
 
 

@@ -2,7 +2,7 @@
 
 Everywhere p is the exact belief, (…, C) float64 and summing to 1, and log_q the natural log of the prediction,
 (…, C) float64 and normalised.  Results have the leading shape (…), in bits where the name says so.  Point masses
-and zero probabilities need no special care from the caller.
+and zero probabilities need no special care from the caller; where p or log_q is NaN, so is every result that uses it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def kl_bits(p: Float64[Tensor, "... C"], log_q: Float64[Tensor, "... C"]) -> Flo
     p (e^d − 1 − d), which expm1 gives accurately for small d; where p = 0 it is q.
     """
     q = log_q.exp()
-    possible = p > 0
+    possible = ~(p <= 0)  # NaN too, which is no belief at all and must not pass for a zero
     d = log_q - torch.where(possible, p, 1.0).log()
     near = p * (torch.expm1(d) - d)
     far = q - p - p * d  # the same term: for large d expm1 would overflow where p e^d = q does not

@@ -19,6 +19,9 @@ from windtunnel.tunnels.episodes import Episodes
 
 Where = str | Callable[[Episodes], Tensor] | None
 
+OUT_OF_REACH = "accuracy is above that of the exact belief, which no honest predictor can be: does it read ahead?"
+"""Told beside a score that is `out_of_reach`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Score:
@@ -69,6 +72,21 @@ class Score:
             parts.append("readouts " + _runs(self.positions))
         return ", ".join(parts) or "all readouts"
 
+    @property
+    def out_of_reach(self) -> bool:
+        """Does some network's accuracy lie above the exact belief's by more than chance allows (4 standard errors)?
+
+        Readouts of one sequence may all be right or wrong together, so each sequence counts as one draw.  Never told of
+        readouts that a function selects: it may choose by the truth.
+        """
+        if callable(self.where):
+            return False
+        selected = self.calibration.count[0].sum() / self.tunnel.classes
+        draws = selected / len(self.positions or range(self.tunnel.readouts))
+        best = float(self.accuracy.per_seed.max())
+        pooled = (best + self.exact_accuracy) / 2
+        return best - self.exact_accuracy > 4 * math.sqrt(max(0.0, 2 * pooled * (1 - pooled) / draws))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain Python, fit for JSON.  NaN (nothing was selected there) becomes None; infinity the string "inf"."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _RETOLD}
@@ -100,7 +118,7 @@ class Score:
             f"  accuracy           {self.accuracy} (exact belief {self.exact_accuracy:#.3g})",
             f"  calibration error  {resolved(self.calibration.expected_error):#.3g}",
         ]
-        return "\n".join(lines)
+        return "\n".join(lines + ([f"  {OUT_OF_REACH}"] if self.out_of_reach else []))
 
 
 _RETOLD = ("tunnel", "where", "calibration", "by_entropy")  # fields that to_dict tells in its own way

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-LEVEL = 0.95
+SETTLED = 0.95
 
 
 def progress(curve: np.ndarray) -> np.ndarray:
@@ -27,7 +27,7 @@ def progress(curve: np.ndarray) -> np.ndarray:
     return np.full(len(curve), np.nan) if abs(change) < 1e-12 else (curve - curve[0]) / change
 
 
-def settling_step(steps: np.ndarray, curve: np.ndarray, level: float = LEVEL) -> float:
+def settling_step(steps: np.ndarray, curve: np.ndarray, level: float = SETTLED) -> float:
     """The step after which the curve (R,) stays within the last 1 − level of its way; NaN if it never moved."""
     done = progress(np.asarray(curve, dtype=float))
     if np.isnan(done).any():

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from windtunnel.errors import InputError
+from windtunnel.training.files import number, plain
 
 COUNTED = 19  # from this many draws on, a p-value is counted and, one-sided, can reach 0.05
 FREEDOM = 2  # degrees of freedom, at most, of the t that judges fewer
@@ -147,16 +148,6 @@ class Measurement:
         fields |= {name: kept[name] for name in ("name", "where", "over", "unit", "side", "searched", "note")}
         nulls = {name: np.array([number(v) for v in sample]) for name, sample in kept["nulls"].items()}
         return cls(**fields, nulls=nulls, arrays=arrays or {})
-
-
-def plain(value: float) -> float | str | None:
-    """What JSON can hold: NaN becomes None, infinity the string "inf"."""
-    return None if math.isnan(value) else float(value) if math.isfinite(value) else str(float(value))
-
-
-def number(kept: float | str | None) -> float:
-    """The number that `plain` kept."""
-    return math.nan if kept is None else float(kept)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from windtunnel.errors import InputError, require_int
+from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.geometry.alignment_survey import alignment
 from windtunnel.geometry.belief_survey import beliefs
 from windtunnel.geometry.cluster_survey import clusters
@@ -70,15 +71,13 @@ def survey(
     wanted, found = _selected(only)
     for of_seed, network in networks.items():
         twins = untrained_twins(network, untrained)
-        was_training = network.training
-        network.eval()
-        for name in wanted:
-            if name == LADDER:
-                continue
-            if progress is not None:
-                progress(name if of_seed is None else f"{name}, seed {of_seed}")
-            found += _marked(guarded(name, INSTRUMENTS[name], network, tunnel, episodes, twins), of_seed)
-        network.train(was_training)
+        with evaluation_mode([network]):
+            for name in wanted:
+                if name == LADDER:
+                    continue
+                if progress is not None:
+                    progress(name if of_seed is None else f"{name}, seed {of_seed}")
+                found += _marked(guarded(name, INSTRUMENTS[name], network, tunnel, episodes, twins), of_seed)
     if LADDER in wanted:
         if isinstance(subject, Run):
             found += guarded(LADDER, dynamics, subject, episodes, progress)

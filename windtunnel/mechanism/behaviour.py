@@ -15,6 +15,7 @@ shifted prior    worlds from another prior.  Value: KL there − KL at home, bit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from windtunnel.mechanism.chance import DRAWS, derangement
 from windtunnel.mechanism.estimate import measured, resampled_means
 from windtunnel.mechanism.losses import UNTRAINED
 from windtunnel.mechanism.score import predictions
-from windtunnel.mechanism.worlds import exchange, flip, middle, shifted
+from windtunnel.mechanism.worlds import exchange, flip, left_out, middle, shifted
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
@@ -51,19 +52,40 @@ def correlation(products: np.ndarray) -> np.ndarray:
     return products[..., 0] / np.where(norm > 0, norm, 1.0)
 
 
-def flip_shifts(
-    predictors: Sequence[Predictor], tunnel: Tunnel, episodes: Episodes, steps: Sequence[int]
-) -> tuple[Float64[Tensor, "P n SK C"], Float64[Tensor, "n SK C"], Tensor]:
-    """Shifts of each predictor's and of the exact probabilities under flips at `steps`, and the lags (n, S·K)."""
+@dataclass(frozen=True)
+class Shifts:
+    """What flips at S steps do to probabilities, the steps side by side.
+
+    models    (P, n, S·K, C) shifts of each predictor; 0 in episodes that are left out
+    exact     (n, S·K, C) shifts of the exact belief, likewise
+    lag       (n, S·K) int64, see `Edited`
+    possible  (n, S) bool: can the flipped episode happen?  If not it is left out as a whole
+    """
+
+    models: Float64[Tensor, "P n SK C"]
+    exact: Float64[Tensor, "n SK C"]
+    lag: Tensor
+    possible: Tensor
+
+
+def flip_shifts(predictors: Sequence[Predictor], tunnel: Tunnel, episodes: Episodes, steps: Sequence[int]) -> Shifts:
+    """Shifts of each predictor's and of the exact probabilities under flips at `steps`."""
     before = [predictions(predictor, tunnel, episodes.inputs).exp() for predictor in predictors]
-    models, exact, lags = [], [], []
+    belief = episodes.posterior.double()
+    models, exact, lags, possible = [], [], [], []
     for step in steps:
         edited = flip(tunnel, episodes, step)
-        after = [predictions(predictor, tunnel, edited.episodes.inputs).exp() for predictor in predictors]
-        models.append(torch.stack([b - a for b, a in zip(after, before)]))
-        exact.append(edited.episodes.posterior.double() - episodes.posterior.double())
+        kept = edited.episodes.possible.all(1)
+        models.append(torch.zeros(len(predictors), *belief.shape, dtype=torch.float64, device=belief.device))
+        exact.append(torch.zeros_like(belief))
+        if kept.any():  # an exact predictor has nothing to say of the others, and no network was asked to
+            changed = edited.episodes[kept]
+            after = [predictions(predictor, tunnel, changed.inputs).exp() for predictor in predictors]
+            models[-1][:, kept] = torch.stack([b - a[kept] for b, a in zip(after, before)])
+            exact[-1][kept] = changed.posterior.double() - belief[kept]
         lags.append(edited.lag)
-    return torch.cat(models, 2), torch.cat(exact, 1), torch.cat(lags, 1)
+        possible.append(kept)
+    return Shifts(torch.cat(models, 2), torch.cat(exact, 1), torch.cat(lags, 1), torch.stack(possible, 1))
 
 
 def _products(model: Tensor, exact: Tensor, chosen: Tensor) -> np.ndarray:
@@ -86,9 +108,12 @@ def evidence_flip(
     if steps is None:
         count = tunnel.readouts
         steps = sorted({0, count // 4, count // 2, 3 * count // 4})
-    shifts, exact, lag = flip_shifts([model, *untrained], tunnel, episodes, steps)
+    found = flip_shifts([model, *untrained], tunnel, episodes, steps)
+    shifts, exact, note = found.models, found.exact, left_out(found.possible)
+    lag = torch.where(found.possible.repeat_interleave(tunnel.readouts, 1), found.lag, -1)
     partners = [derangement(len(episodes), 5, draw).to(exact.device) for draw in range(shuffles)]
-    results: list[Measurement | Missing] = []
+    gone = [wanted for wanted in lags if (found.lag == wanted).any() and not (lag == wanted).any()]
+    results: list[Measurement | Missing] = [Missing(f"evidence flip, lag {wanted}", note) for wanted in gone]
     moves = {wanted: float(exact[lag == wanted].square().mean().sqrt()) for wanted in lags if (lag == wanted).any()}
     liveliest = max(moves.values(), default=0.0)
     for wanted, move in moves.items():
@@ -107,7 +132,7 @@ def evidence_flip(
             nulls = {ANOTHER: shuffled, UNTRAINED: blank}
             values = {key: [float(statistic(one)) for one in runs] for key, runs in nulls.items()}
             fields: dict[str, Any] = {"where": where, "nulls": values, "arrays": {"rms_shift_exact_model": size}}
-            results.append(measured(f"evidence flip, {name}", [products], statistic, **fields))
+            results.append(measured(f"evidence flip, {name}", [products], statistic, **fields, note=note))
     return results
 
 

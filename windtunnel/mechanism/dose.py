@@ -65,6 +65,7 @@ def dose_response(
         nulls=nulls,
         few=len(small.recipient.episodes),
         arrays={"dose": np.array(DOSES), "moved": 1.0 - after.mean(0) / before.mean()},
+        note=pair.note,
     )
 
 

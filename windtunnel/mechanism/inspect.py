@@ -49,7 +49,7 @@ class Survey:
     """What a survey found, and how it was made.
 
     settings     episodes, seed, stream, untrained, instruments and their revision; recipe, folder name and step of
-                 the run
+                 the run, and the SHA-256 of its weights where they lie in files
     seconds      {"instrument, seed 0": s, …}
     environment  versions, device, commit
     """
@@ -160,6 +160,8 @@ def inspect(
 def settings_of(run: Run, episodes: int = EPISODES, seed: int = 0, untrained: int = UNTRAINED) -> dict[str, Any]:
     """What decides the numbers of a survey, and of which run it is."""
     told = {"episodes": episodes, "seed": seed, "stream": "test", "untrained": untrained, "revision": REVISION}
+    if weights := run.checksums():  # the same recipe, trained again, may end elsewhere
+        told["weights"] = weights
     return told | {"recipe": run.recipe.to_dict(), "run": run.path.name if run.path else None, "step": run.steps}
 
 

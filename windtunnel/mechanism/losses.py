@@ -51,5 +51,5 @@ class Losses:
         """As a measurement in bits; `read` takes a table (n, K) to one number per sequence."""
         nulls = {null: [read(table).mean() for table in tables] for null, tables in self.nulls.items()}
         if not any(nulls.values()):
-            fields["note"] = "no null was drawn"
+            fields["note"] = "; ".join(filter(None, [fields.get("note", ""), "no null was drawn"]))
         return measured(name, [read(self.own)], nulls=nulls, few=self.few, unit="bits", **fields)

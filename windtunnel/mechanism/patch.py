@@ -8,7 +8,8 @@ summed over sequences, as a ratio of single KLs would blow up where donor and re
 bits lost against the recipient's own belief, and the ceiling, what the network reaches when it reads the donor itself.
 
 At one readout the stream is patched layer by layer; in a recurrent network also its whole state.  Where the donor's
-world goes on with the recipient's evidence (HMM), later readouts tell whether the patched tensor is what is carried on.
+world goes on with the recipient's evidence (HMM, urn), later readouts tell whether the patched tensor is what is
+carried on.
 
 Nulls: a mismatched donor (another recipient's: another episode altogether), a change of equal size in a random
 direction, an untrained network.  Going only a part of the way is `dose`.
@@ -30,7 +31,7 @@ from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.anatomy import Anatomy
 from windtunnel.mechanism.chance import DRAWS, derangement, rotation
-from windtunnel.mechanism.donors import donors
+from windtunnel.mechanism.donors import matched
 from windtunnel.mechanism.estimate import measured, per_sequence
 from windtunnel.mechanism.losses import TURNED, UNTRAINED
 from windtunnel.mechanism.place import Change, Place, stored, substitute, width_of
@@ -45,15 +46,22 @@ NO_STREAM = "the network has no residual stream (no tensor blocks.i.residual)"
 
 @dataclass
 class Pair:
-    """Recipients and donors in one network.  `readouts` (K,) bool: where they are compared."""
+    """Recipients and donors in one network.  `readouts` (K,) bool: where they are compared.  `note`: a caveat for every
+    measurement made with them."""
 
     recipient: Bench
     donor: Bench
     readouts: Tensor
+    note: str = ""
 
     @classmethod
-    def of(cls, model: nn.Module, tunnel: Tunnel, episodes: Episodes, given: Episodes, readouts: Tensor) -> Pair:
-        return cls(Bench(model, tunnel, episodes), Bench(model, tunnel, given), readouts.to(episodes.posterior.device))
+    def of(
+        cls, model: nn.Module, tunnel: Tunnel, episodes: Episodes, given: Episodes, readouts: Tensor, note: str = ""
+    ) -> Pair:
+        if not given.possible.all():  # `donors.matched` leaves such pairs out
+            raise InputError("donors: must be possible, some have no belief under this chain, which has zeros")
+        benches = Bench(model, tunnel, episodes), Bench(model, tunnel, given)
+        return cls(*benches, readouts.to(episodes.posterior.device), note)
 
     @cached_property
     def small(self) -> Pair:
@@ -145,8 +153,8 @@ class Setting:
     ) -> Setting:
         """Matched donors at readout `step`, by default the middle one."""
         step = middle(tunnel, step)
-        given, few = donors(tunnel, episodes, step), slice(0, NULL_EPISODES)
-        pair = Pair.of(model, tunnel, episodes, given.episodes, given.readouts)
+        episodes, given, note = matched(tunnel, episodes, step)
+        pair, few = Pair.of(model, tunnel, episodes, given.episodes, given.readouts, note), slice(0, NULL_EPISODES)
         blank = [Pair.of(net, tunnel, episodes[few], given.episodes[few], given.readouts) for net in untrained]
         return cls(pair, blank, step, int(episodes.inputs.readout[step]))
 
@@ -205,5 +213,5 @@ def _measure(
         parts = [per_sequence(after[:, chosen]), per_sequence(before[:, chosen])]
         few = len(small.recipient.episodes)
         fields = {"where": {**where, "readouts": when}, "arrays": arrays, "nulls": values, "few": few}
-        results.append(measured("moved to the donor", parts, fraction, **fields))
+        results.append(measured("moved to the donor", parts, fraction, **fields, note=pair.note))
     return results

@@ -10,8 +10,7 @@ and a change that changes nothing must cost exactly 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 
 from windtunnel.errors import require, require_int
 from windtunnel.fidelity.metrics import kl_bits
-from windtunnel.fidelity.predictor import Predictor, checked_log_probs
+from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.mechanism.anatomy import Anatomy, home
 from windtunnel.mechanism.place import Change
 from windtunnel.mechanism.resume import Start, can_resume, first_changed, skipping, start
@@ -116,7 +115,7 @@ class Bench:
             part = Inputs(part.tokens.repeat(copies, 1), features, part.readout)
             values = {name: value.repeat(copies, *[1] * (value.ndim - 1)) for name, value in values.items()}
         edit = Edit(edits, values)
-        with evaluating(self.model), skipping(self.model, begin.skipped, edit):
+        with evaluation_mode([self.model]), skipping(self.model, begin.skipped, edit):
             found = checked_log_probs(Tapped(self.model, edit), part.to(home(self.model, part.tokens)), self.tunnel)
         edit.check()
         return found.to(self.belief.device)
@@ -157,7 +156,7 @@ class Bench:
         for name in self.anatomy.recurrent.intersection(missing):
             passes.setdefault(1 + first_changed([name], self.anatomy.depth), []).append(name)
         device = home(self.model, self.belief)
-        with evaluating(self.model):
+        with evaluation_mode([self.model]):
             for together in passes.values():
                 self._recorded |= trace(self.model, self.episodes, together, chunk=self.chunk, device=device)
 
@@ -214,26 +213,12 @@ def _side_by_side(changes: Sequence[Change], count: int) -> Callable[[Tensor, in
     )
 
 
-@contextmanager
-def evaluating(model: Any) -> Iterator[None]:
-    """No gradients, no dropout; afterwards every part is in the mode it was in."""
-    training = [module for module in model.modules() if module.training] if isinstance(model, nn.Module) else []
-    try:
-        for module in training:
-            module.training = False
-        with torch.no_grad():
-            yield
-    finally:
-        for module in training:
-            module.training = True
-
-
 def predictions(
     predictor: Predictor, tunnel: Tunnel, inputs: Inputs, *, chunk: int = CHUNK
 ) -> Float64[Tensor, "n K C"]:
     """Log-probabilities of any predictor, no taps needed; on the device of the inputs."""
     device = home(predictor, inputs.tokens) if isinstance(predictor, nn.Module) else inputs.tokens.device
-    with evaluating(predictor):
+    with evaluation_mode([predictor]):
         parts = [
             checked_log_probs(predictor, inputs[first : first + chunk].to(device), tunnel)
             for first in range(0, len(inputs), chunk)

@@ -3,6 +3,8 @@
     survey.json                   format, settings, environment, seconds, and every record with its nulls
     survey-<hash>.safetensors     the arrays to draw them; named after its content, so a new survey never changes the
                                   arrays of an old one before `survey.json` has been replaced as a whole
+    survey.lock                   held by `windtunnel inspect` for as long as it runs: each save is of all it knows, and
+                                  removes the arrays of whoever saved before
 
 A kill at any moment leaves the old survey or the new one.  Equal arrays are stored once; words are in the JSON.
 """

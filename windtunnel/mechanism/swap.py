@@ -21,7 +21,7 @@ from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.ablation import METHODS, ablation, bits_lost
 from windtunnel.mechanism.bases import bases
 from windtunnel.mechanism.chance import DRAWS, subspace
-from windtunnel.mechanism.donors import donors
+from windtunnel.mechanism.donors import matched
 from windtunnel.mechanism.estimate import measured, per_sequence
 from windtunnel.mechanism.losses import TURNED, UNTRAINED, Losses, turned
 from windtunnel.mechanism.patch import MISMATCHED, NO_STREAM, Pair, fraction, patch_changes
@@ -66,9 +66,9 @@ def swap(
 ) -> list[Measurement | Missing]:
     """Every subspace at a few layers: swapped with a matched donor's, and ablated by every method."""
     half = len(episodes) // 2
-    fit, trial = Bench(model, tunnel, episodes[:half]), episodes[half:]
-    given = donors(tunnel, trial)
-    pair = Pair.of(model, tunnel, trial, given.episodes, given.readouts)
+    fit = Bench(model, tunnel, episodes[:half])
+    trial, given, note = matched(tunnel, episodes[half:])
+    pair = Pair.of(model, tunnel, trial, given.episodes, given.readouts, note)
     count = len(pair.small.recipient.episodes)
     blank = [
         (
@@ -113,6 +113,7 @@ def measure_swap(
         nulls=nulls,
         few=len(small.recipient.episodes),
         arrays={"per_position": (1.0 - after.mean(0) / pair.before.mean(0).clamp_min(1e-12)).cpu().numpy()},
+        note=pair.note,
     )
 
 
@@ -141,4 +142,5 @@ def measure_removal(
         "bits lost to ablation of a subspace",
         where={"tensor": tensor, "subspace": name, "rank": rank, "method": method},
         arrays={"per_position": lost.mean(0).cpu().numpy(), "basis": basis.detach().to("cpu", torch.float32).numpy()},
+        note=pair.note,
     )

@@ -4,7 +4,8 @@
     exchange   the evidence in another order, or hypotheses renamed: the belief must follow exactly
     shifted    a tunnel whose worlds come from another prior than the one trained on
 
-The tunnel itself recomputes inputs and belief from the edited latent world.
+The tunnel itself recomputes inputs and belief from the edited latent world.  Where a chain has zeros, an edited
+episode may be one that cannot happen: it has no belief (`Episodes.possible`), and is left out and told.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from windtunnel.errors import InputError
 from windtunnel.mechanism.chance import generator
-from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
+from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
 from windtunnel.tunnels.episodes import Episodes
 
 
@@ -25,7 +26,7 @@ from windtunnel.tunnels.episodes import Episodes
 class Edited:
     """An edited world.
 
-    episodes  with the exact belief after the edit
+    episodes  with the exact belief after the edit; NaN where they are not `possible`
     lag       (n, K) int64: readouts since the change; −1 where this readout is not to be compared
     rename    (n, C) int64 or None: class c of the original is class rename[c] of the edited world
     """
@@ -38,6 +39,16 @@ class Edited:
 def middle(tunnel: Tunnel, step: int | None) -> int:
     """The readout an experiment is made at: the one asked for, else the middle one."""
     return tunnel.readouts // 2 if step is None else step
+
+
+def left_out(possible: Tensor) -> str:
+    """The note on changed episodes that cannot happen; `possible` has one truth for each.  Nothing if all can.
+
+    >>> left_out(torch.tensor([True, False, True]))
+    '1 of 3 changed episodes left out: impossible under this chain, which has zeros'
+    """
+    lost, count = int((~possible).sum()), possible.numel()
+    return f"{lost} of {count} changed episodes left out: impossible under this chain, which has zeros" if lost else ""
 
 
 def _refuse(tunnel: Tunnel, what: str) -> InputError:
@@ -62,20 +73,19 @@ def shifted(tunnel: Tunnel) -> dict[str, Tunnel]:
     return {}
 
 
-def _lags(count: int, readouts: int, step: int) -> Tensor:
-    return (torch.arange(readouts) - step).clamp_min(-1).expand(count, -1)
+def _since(tunnel: Tunnel, episodes: Episodes, step: int, **changed: Tensor) -> Edited:
+    """The world with this changed, compared from readout `step` on."""
+    lag = (torch.arange(tunnel.readouts, device=episodes.labels.device) - step).clamp_min(-1)
+    return Edited(tunnel.episodes(episodes.latent | changed), lag.expand(len(episodes), -1))
 
 
 # --- hidden Markov models
 @flip.register
 def _(tunnel: HMM, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
     """Another symbol at this step, uniform over the others."""
-    latent = dict(episodes.latent)
-    shown = latent["observations"].clone()
-    other = torch.randint(1, tunnel.symbols, (len(shown),), generator=generator(seed, step)).to(shown.device)
-    shown[:, step] = (shown[:, step] + other) % tunnel.symbols
-    latent["observations"] = shown
-    return Edited(tunnel.episodes(latent), _lags(len(shown), tunnel.readouts, step).to(shown.device))
+    return _since(
+        tunnel, episodes, step, observations=_another(episodes.latent["observations"], step, tunnel.symbols, seed)
+    )
 
 
 @exchange.register
@@ -100,6 +110,9 @@ def _(tunnel: HMM, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
 
 @shifted.register
 def _(tunnel: HMM) -> dict[str, Tunnel]:
+    """None where the matrices are fixed: they have no prior."""
+    if tunnel.header is None:
+        return {}
     wanted = {
         "concentration 0.3": {"concentration": 0.3},
         "concentration 3": {"concentration": 3.0},
@@ -134,12 +147,7 @@ def _(tunnel: Bijection, episodes: Episodes, step: int, *, seed: int = 0) -> Edi
 @exchange.register
 def _(tunnel: Bijection, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
     """The pairs before this step in another order."""
-    latent = dict(episodes.latent)
-    keys = latent["keys"].clone()
-    order = torch.rand(len(keys), step, generator=generator(seed)).argsort(1).to(keys.device)
-    keys[:, :step] = keys[:, :step].gather(1, order)
-    latent["keys"] = keys
-    return Edited(tunnel.episodes(latent), _lags(len(keys), tunnel.readouts, step).to(keys.device))
+    return _since(tunnel, episodes, step, keys=_reordered(episodes.latent["keys"], step, seed))
 
 
 @shifted.register
@@ -177,6 +185,40 @@ def _(tunnel: Recall, episodes: Episodes, step: int, *, seed: int = 0) -> Edited
 @shifted.register
 def _(tunnel: Recall) -> dict[str, Tunnel]:
     return _others(tunnel, {"noise 0.2": {"noise": 0.2}, "no noise": {"noise": 0.0}})
+
+
+# --- urn
+@flip.register
+def _(tunnel: Urn, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """Another colour at this draw, uniform over the others."""
+    return _since(tunnel, episodes, step, draws=_another(episodes.latent["draws"], step, tunnel.symbols, seed))
+
+
+@exchange.register
+def _(tunnel: Urn, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """The draws before this one in another order."""
+    return _since(tunnel, episodes, step, draws=_reordered(episodes.latent["draws"], step, seed))
+
+
+@shifted.register
+def _(tunnel: Urn) -> dict[str, Tunnel]:
+    return _others(tunnel, {f"concentration {one:g}": {"concentration": one} for one in (0.05, 0.2, 1.0)})
+
+
+def _another(evidence: Tensor, step: int, kinds: int, seed: int) -> Tensor:
+    """(n, K) with another of so many kinds at this step, uniform over the others."""
+    other = torch.randint(1, kinds, (len(evidence),), generator=generator(seed, step)).to(evidence.device)
+    changed = evidence.clone()
+    changed[:, step] = (changed[:, step] + other) % kinds
+    return changed
+
+
+def _reordered(evidence: Tensor, step: int, seed: int) -> Tensor:
+    """(n, K) with what stands before this step in another order, each row in its own."""
+    order = torch.rand(len(evidence), step, generator=generator(seed)).argsort(1).to(evidence.device)
+    changed = evidence.clone()
+    changed[:, :step] = changed[:, :step].gather(1, order)
+    return changed
 
 
 def _others(tunnel, wanted: dict[str, dict]) -> dict[str, Tunnel]:

@@ -4,13 +4,18 @@ What is asked of it is one method:
 
     forward(tokens (n, T) int64, features (n, T, F) or None, readout (K,) int64) -> logits (n, K, C)
 
-where the logits of readout position t may depend on inputs up to t only.  If `forward` also takes a keyword `tap`, it
-is handed one, and the instruments can read what it passes through `windtunnel.models.touch(tap, name, value)`.
+where the logits of readout position t may depend on inputs up to t only: a model whose prediction at the first readout
+changes with later inputs is refused.  (One whose fresh weights make every prediction the same cannot be found out so; a
+score says when its accuracy is out of reach.)  If `forward` also takes a keyword `tap`, it is handed one, and the
+instruments can read what it passes through `windtunnel.models.touch(tap, name, value)`.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +28,9 @@ from windtunnel.models.base import SequenceModel
 from windtunnel.models.taps import Record, Tap
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs
+
+LOOKAHEAD = 1e-4  # share of the largest logit: rounding in float32 stays far below, a glance ahead seldom does
+OTHERS = 16  # episodes among which one is found that goes on differently
 
 
 class Adapted(nn.Module):
@@ -70,9 +78,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
     if not isinstance(module, nn.Module):
         raise InputError(f"model {name} returned {type(module).__name__}: must be a torch.nn.Module")
     adapted = module if isinstance(module, SequenceModel | Adapted) else Adapted(module, name)
-    inputs = tunnel.sample(2, dtype=torch.float32).inputs
-    device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
-    inputs = inputs.to(device)
+    inputs = tunnel.sample(2, dtype=torch.float32).inputs.to(_home(module))
     record = Record()
     try:
         with evaluation_mode([adapted]):  # a trial must leave running statistics alone
@@ -85,9 +91,78 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
     got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if got != wanted:
         raise InputError(f"model {name} returned logits of shape {got}: must be (n, readouts, classes) = {wanted}")
+    require_causal(adapted, tunnel, name)
     if isinstance(adapted, Adapted):
         adapted.shapes = {label: (1, *value.shape[1:]) for label, value in record.tensors().items()}
     return adapted
+
+
+@torch.no_grad()
+def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) -> None:
+    """Refuse a model whose prediction at the first readout changes when only later inputs do.
+
+    A causal one computes that prediction from the same numbers again, so it moves by rounding at most, if at all.  One
+    that gives something else when merely asked twice is random, and nothing can be told.
+    """
+    inputs, home = tunnel.sample(2, dtype=torch.float32).inputs, _home(model)
+    first = int(inputs.readout[0])
+    same, other = inputs.to(home), _going_on_differently(tunnel, inputs, first).to(home)
+    try:
+        with evaluation_mode([model]), _precisions(model) as eps:
+            asked, again, changed = (model(x.tokens, x.features, x.readout).double() for x in (same, same, other))
+    except Exception:  # it reads real episodes, as `adapt` has seen; one that is put together need not make sense to it
+        return
+    tolerance = max(LOOKAHEAD, 8 * max(eps, default=0.0))
+    if _apart(asked, changed) > tolerance >= _apart(asked, again):
+        told = f"its prediction at position {first} changed when only later tokens did"
+        raise InputError(f"model {name}: must be causal; {told}")
+
+
+def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> Inputs:
+    """The same inputs up to position `first`; then those of another episode, the one that differs from them most.
+
+    Taken from an episode, every token is one that may stand at its position: a model may rely on the layout.
+    """
+    later = slice(first + 1, None)
+    others = tunnel.sample(OTHERS, start=len(inputs), dtype=torch.float32).inputs
+    unlike = (others.tokens[:, None, later] != inputs.tokens[:, later]).sum((1, 2))
+    other = others[unlike.argmax()]
+    tokens, features = inputs.tokens.clone(), None if inputs.features is None else inputs.features.clone()
+    tokens[:, later] = other.tokens[:, later]
+    if features is not None and other.features is not None:
+        features[:, later] = other.features[:, later]
+    return Inputs(tokens, features, inputs.readout)
+
+
+def _apart(a: Tensor, b: Tensor) -> float:
+    """The largest difference at the first readout, in units of the largest finite logit of all readouts: a model that
+    mixes all positions and takes the later ones out again (by Fourier transform) rounds in proportion to all."""
+    scale = torch.stack([a, b]).nan_to_num(0.0, 0.0, 0.0).abs().max().clamp_min(1e-30)
+    a, b = a[:, 0], b[:, 0]
+    return float(torch.where(a == b, 0.0, (a - b).abs()).max() / scale)  # infinities may be equal
+
+
+@contextmanager
+def _precisions(model: nn.Module) -> Iterator[set[float]]:
+    """Gathers the relative precisions that the parts of a model compute in; weights alone do not tell (autocast)."""
+    seen: set[float] = set()
+
+    def look(module: nn.Module, given: Any, returned: Any) -> None:
+        for value in returned if isinstance(returned, tuple) else (returned,):
+            if isinstance(value, Tensor) and value.is_floating_point():
+                seen.add(torch.finfo(value.dtype).eps)
+
+    hooks = [module.register_forward_hook(look) for module in model.modules()]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _home(module: nn.Module) -> torch.device:
+    """Where a module's parameters are."""
+    return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
 def _dtype(module: nn.Module) -> torch.dtype:

@@ -20,11 +20,11 @@ import torch
 from torch import nn
 
 from windtunnel.errors import InputError, require, require_choice, require_int
-from windtunnel.models.adapt import Adapted, adapt
+from windtunnel.models.adapt import Adapted, adapt, require_causal
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.describe import describe
 from windtunnel.models.matching import match
-from windtunnel.models.registry import Factory, find
+from windtunnel.models.registry import Factory, find, is_built_in
 from windtunnel.models.shape import Config
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.random import check_seed
@@ -64,6 +64,8 @@ def build(
     sizes = Sizes.of(tunnel, max_length)
     config = resolve(found, sizes, params=params, preset=preset, given=given)
     built = _seeded(seed, found, config, sizes)
+    if not (isinstance(model, str) and is_built_in(model)):  # ours are tested
+        _seeded(seed, require_causal, built, tunnel, model if isinstance(model, str) else model.__name__)
     if params is not None and not quiet:
         print(describe(built), file=sys.stderr)
     return built

@@ -22,8 +22,6 @@ from windtunnel.geometry.ridge import folds
 from windtunnel.geometry.simplex import corners, polygon
 from windtunnel.geometry.stats import first_share, r_squared, spectrum
 from windtunnel.geometry.task import exact_belief, token_groups
-from windtunnel.mechanism.survey_file import NAME as SURVEY
-from windtunnel.mechanism.survey_file import load_survey
 from windtunnel.report.subjects import Subject
 from windtunnel.report.words import share
 from windtunnel.tunnels import HMM, Episodes, Tunnel
@@ -149,10 +147,8 @@ def training(subject: Subject) -> dict[str, Any] | None:
     run = subject.run
     if run is None or any(len(run.ladder(seed)) < 3 for seed in subject.seeds):
         return None
-    if run.path is not None and (run.path / SURVEY).exists():
-        readings = [found for _, found in load_survey(run.path).measurements("dynamics")]
-    else:
-        readings = []
+    survey = subject.survey()
+    readings = [] if survey is None else [found for _, found in survey.measurements("dynamics")]
     if not readings:
         readings = dynamics(run, run.tunnel.sample(LADDER_EPISODES, 0, "test"))
     curves: dict[str, Any] = {}

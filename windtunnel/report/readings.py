@@ -20,7 +20,7 @@ from windtunnel.study.evidence import null_mean, over_seeds
 from windtunnel.study.quantity import number
 
 _SAID = ("seed", "method")  # parts of a place that other words already tell
-LEVEL = 0.05
+ALPHA = 0.05
 
 Record = Mapping[str, Any]
 HOW = (
@@ -30,7 +30,7 @@ HOW = (
     "null which comes closest, one-sided where an effect has a side. Counted over B draws it is never below 1/(B + 1), "
     "twice that where an effect may lie on both sides, however far away the dot; of fewer than "
     f"{COUNTED} draws it comes from Student's t with at most {FREEDOM} degrees of freedom. It is not corrected for the "
-    f"number of places: of twenty that carry nothing, one has p ≤ {LEVEL}."
+    f"number of places: of twenty that carry nothing, one has p ≤ {ALPHA}."
 )
 """What a reader must know of every chart made here."""
 MOVED = (
@@ -161,8 +161,8 @@ def significance(records: Sequence[Record]) -> str:
     told = [record for record in records if record.get("p_value") is not None]
     if not told:
         return ""
-    beyond = sum(record["p_value"] <= LEVEL for record in told)
-    line = f"p ≤ {LEVEL} in {beyond} of {len(told)} reading{'s' * (len(told) != 1)} (places × seeds)"
+    beyond = sum(record["p_value"] <= ALPHA for record in told)
+    line = f"p ≤ {ALPHA} in {beyond} of {len(told)} reading{'s' * (len(told) != 1)} (places × seeds)"
     floors = [
         (least_p(count, record.get("side", "above")), count) for record in told if (count := _draws(record)) >= COUNTED
     ]

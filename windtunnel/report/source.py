@@ -5,16 +5,13 @@ Anything may be missing; then the part that needs it says so, and which command 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import InputError
-from windtunnel.mechanism import Survey
-from windtunnel.mechanism.survey_file import NAME as SURVEY
-from windtunnel.mechanism.survey_file import load_survey, to_dict
+from windtunnel.mechanism.survey_file import to_dict
 from windtunnel.report import subjects as find
 from windtunnel.report.exhibit import gather
 from windtunnel.report.palette import KEYS
@@ -158,19 +155,9 @@ def _readings(
     """What the study's instruments found, and what `windtunnel inspect` found later that they had not looked at."""
     found = {name: list(cell["survey"]) for name, cell in cells.items() if cell.get("survey")}
     for name, subject in subjects.items():
-        path = None if subject.run is None else subject.run.path
-        if path is not None and (path / SURVEY).exists():
+        if (survey := subject.survey()) is not None:
             mine = found.setdefault(name, [])
             known = {record["name"] for record in mine if record.get("value") is not None}
-            records = [record for record in to_dict(_survey(path))["records"] if record["name"] not in known]
+            records = [record for record in to_dict(survey)["records"] if record["name"] not in known]
             mine += [r | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
     return found
-
-
-def _survey(run: Path) -> Survey:
-    """The survey of a run; what is damaged is told with the way out."""
-    try:
-        return load_survey(run)
-    except InputError as error:
-        anew = shlex.join(["windtunnel", "inspect", str(run), "--replace"])
-        raise InputError(f"{error}; `{anew}` measures anew") from None

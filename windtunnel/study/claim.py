@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from windtunnel.errors import require
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.verdict import DECIDED, INCONCLUSIVE, LEVEL, UNTESTED, Verdict
+from windtunnel.study.verdict import ALPHA, DECIDED, INCONCLUSIVE, UNTESTED, Verdict
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _corrected(verdict: Verdict, adjusted: float | None, tests: int) -> Verdict:
     if adjusted is None:
         return verdict
     verdict = replace(verdict, adjusted=adjusted)
-    if verdict.outcome not in DECIDED or adjusted <= LEVEL:
+    if verdict.outcome not in DECIDED or adjusted <= ALPHA:
         return verdict
     told = f"the interval decides ({verdict.words}), but p = {verdict.p_value:.2g} does not survive Holm's correction"
     held_back = f"p = {verdict.p_value:.2g}, not enough among {tests} tests"

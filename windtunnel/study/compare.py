@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from scipy.special import stdtrit
 
-from windtunnel.fidelity.intervals import LEVEL, Scale
+from windtunnel.fidelity.intervals import CONFIDENCE, Scale
 from windtunnel.study.quantity import Quantity
 
 
@@ -78,7 +78,7 @@ def _welch(a: Quantity, b: Quantity, scale: Scale) -> Quantity:
         df, half = 1.0, math.inf
     else:
         df = error**4 / (error_x**4 / (len(x) - 1) + error_y**4 / (len(y) - 1))
-        half = float(stdtrit(df, 0.5 + LEVEL / 2)) * error
+        half = float(stdtrit(df, 0.5 + CONFIDENCE / 2)) * error
     ends = (middle, middle - half, middle + half)
     mean, low, high = (math.exp(end) for end in ends) if scale == "log" else ends
     return Quantity(mean, low, high, "seeds", scale=scale, df=df, counts=counts)

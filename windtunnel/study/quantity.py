@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtr, stdtr, stdtrit
 
 from windtunnel.fidelity.intervals import (
-    LEVEL,
+    CONFIDENCE,
     Estimate,
     Scale,
     beside_the_mean,
@@ -76,7 +76,7 @@ class Quantity:
 
     def _widened(self) -> Quantity:
         x, error = self.on_scale()
-        middle, half = float(x.mean()), float(stdtrit(len(x) - 1, 0.5 + LEVEL / 2)) * error
+        middle, half = float(x.mean()), float(stdtrit(len(x) - 1, 0.5 + CONFIDENCE / 2)) * error
         ends = (middle - half, middle + half)
         low, high = (math.exp(end) for end in ends) if self.scale == "log" else ends
         return replace(self, low=low, high=high)
@@ -100,7 +100,7 @@ class Quantity:
 
     def side(self, line: float) -> Side:
         """Where the whole interval lies; a NaN anywhere straddles, and so does what its p-value does not bear out."""
-        if self.over != "exact" and self.p_against(line) > 1 - LEVEL:
+        if self.over != "exact" and self.p_against(line) > 1 - CONFIDENCE:
             return "straddles"
         if self.high < line:
             return "below"
@@ -124,7 +124,7 @@ class Quantity:
             return 1.0 if mean == line else LEAST_P
         away = abs(mean - line) / half  # in half widths of the interval: 1 at p = 0.05
         if self.over == "seeds":
-            return float(2 * stdtr(self.df, -away * stdtrit(self.df, 0.5 + LEVEL / 2)))
+            return float(2 * stdtr(self.df, -away * stdtrit(self.df, 0.5 + CONFIDENCE / 2)))
         return float(2 * ndtr(-away * _HALF))
 
     def _t_test(self, line: float) -> float:

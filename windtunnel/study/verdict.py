@@ -29,7 +29,7 @@ REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED = (
 )
 OUTCOMES = (REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED)
 DECIDED = (REPRODUCED, ONLY_AS, NOT)
-LEVEL = 0.05
+ALPHA = 0.05
 Side = Literal["below", "above"]
 """Of a line: where a claim says that a number lies."""
 
@@ -169,7 +169,7 @@ def refuting(verdicts: Sequence[Verdict], tests: int) -> Verdict | None:
     if not refuted:
         return None
     surest = _surest(refuted)
-    if surest.p_value is not None and tests * surest.p_value <= LEVEL:
+    if surest.p_value is not None and tests * surest.p_value <= ALPHA:
         return replace(surest, p_value=tests * surest.p_value)
     return next((verdict for verdict in refuted if verdict.p_value is None), None)
 

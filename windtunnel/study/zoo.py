@@ -82,10 +82,12 @@ def load(name: str, device: str = "cpu") -> nn.Module:
 def as_run(name: str, device: str = "cpu") -> Run:
     """The network as a run of one seed, for what works on runs; without folder, checkpoints or history."""
     model = load(name, device)
-    recipe = Recipe.from_dict(model.card["recipe"])  # type: ignore[index]
+    known: Any = model.card
+    recipe = Recipe.from_dict(known["recipe"])
     (seed,) = recipe.seeds
     history = {seed: [{"step": recipe.steps}]}  # what is shipped was trained to its end
-    return Run(recipe, weights={seed: dict(model.state_dict())}, history=history, device=device)
+    weights = {seed: dict(model.state_dict())}
+    return Run(recipe, weights=weights, history=history, device=device, sha256=[known["sha256"]])
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ def table() -> str:
     lines = [
         "# Networks",
         "",
-        "Written by `python benchmarks/pages.py`; do not edit. Scores are of the weights as stored here, on test"
+        "Written by `python docs/making/pages.py`; do not edit. Scores are of the weights as stored here, on test"
         " episodes of the tunnel that each was trained in, in bits, with a 95% interval over sequences. Each is the"
         " seed of its cell with the lowest KL on the validation stream, so it is better than the mean of the seeds that"
         " the study reports.",

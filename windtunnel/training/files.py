@@ -1,4 +1,7 @@
-"""Writing that cannot leave half a file: temporary file, fsync, rename; and a checksum for what is read back."""
+"""Writing that cannot leave half a file: temporary file, fsync, rename; and a checksum for what is read back.
+
+Numbers that JSON has no word for are kept by `plain`, and read back by `number`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -123,6 +127,21 @@ def intact(path: Path, sha256: str) -> bool:
         return False
 
 
+def plain(value: float) -> float | str | None:
+    """What JSON can hold: NaN becomes None, infinity the string "inf"."""
+    return None if math.isnan(value) else float(value) if math.isfinite(value) else str(float(value))
+
+
+def number(kept: float | str | None) -> float:
+    """The number that `plain` kept."""
+    return math.nan if kept is None else float(kept)
+
+
+def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A flat record as JSON can hold it."""
+    return {name: plain(value) if isinstance(value, float) else value for name, value in record.items()}
+
+
 def append_line(path: Path, record: dict[str, Any]) -> None:
     """Append one JSON line and force it to disk.  After a line that a kill cut short it starts a new one."""
     line = json.dumps(record) + "\n"
@@ -154,12 +173,18 @@ def read_lines(path: Path, needed: Iterable[str] = ()) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for writing.  The lock dies with the process, however it dies; a second writer is refused."""
+def locked(folder: Path, only: str | None = None) -> Iterator[None]:
+    """Hold a folder for writing.  The lock dies with the process, however it dies; a second writer is refused.
+
+    only  hold no more than this file of it, by a lock of its own: who writes the rest is not in the way
+    """
+    lock = folder / ("lock" if only is None else Path(only).with_suffix(".lock"))
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / "lock", "a+")  # noqa: SIM115
+        file = open(lock, "a+")  # noqa: SIM115
     except OSError as error:
+        if only is not None:
+            raise _unwritable(folder / only, 0, error) from None
         why = "there is a file of that name" if isinstance(error, FileExistsError) else error.strerror
         raise InputError(f"{folder}: must be a folder that can be written to ({why})") from None
     with file:
@@ -168,13 +193,13 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             owner = file.read().strip() or "unknown"
-            raise InputError(
-                f"{folder}: another process (pid {owner}) is writing this run; wait for it to end"
-            ) from None
-        file.seek(0)
-        file.truncate()
-        file.write(str(os.getpid()))
-        file.flush()
+            what = f"{folder}: another process (pid {owner}) is writing this run"
+            if only is not None:
+                what = f"{folder / only}: another process (pid {owner}) is writing it"
+            raise InputError(f"{what}; wait for it to end") from None
+        with contextlib.suppress(OSError):  # a full disk is told by the writing that matters
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), str(os.getpid()).encode())
         yield
 
 

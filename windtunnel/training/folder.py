@@ -25,6 +25,8 @@ from windtunnel.errors import InputError
 from windtunnel.training.files import (
     append_line,
     intact,
+    number,
+    plain_record,
     read_json,
     read_lines,
     read_tensors,
@@ -140,7 +142,7 @@ class SeedFolder:
         for path in self.path.glob("*.tmp"):
             path.unlink(missing_ok=True)
         records = [record for record in self.metrics() if record["step"] <= step]
-        text = "".join(json.dumps(record) + "\n" for record in records)
+        text = "".join(json.dumps(plain_record(record)) + "\n" for record in records)
         write_bytes(self.path / "metrics.jsonl", text.encode())
         listed = self._list()
         kept = {kind: [entry for entry in entries if entry["step"] <= step] for kind, entries in listed.items()}
@@ -148,15 +150,20 @@ class SeedFolder:
             write_json(self.path / "checkpoints.json", kept)
 
     def log(self, record: dict[str, Any]) -> None:
-        append_line(self.path / "metrics.jsonl", record)
+        append_line(self.path / "metrics.jsonl", plain_record(record))
 
     # --- reading
     def metrics(self) -> list[dict[str, Any]]:
-        return read_lines(self.path / "metrics.jsonl", ("step", "kl_bits"))
+        return [_as_logged(record) for record in read_lines(self.path / "metrics.jsonl", ("step", "kl_bits"))]
 
     def ladder(self) -> list[int]:
         """Steps whose weights are kept."""
         return [entry["step"] for entry in self._list()["ladder"]]
+
+    def checksum(self, step: int | None = None) -> str | None:
+        """SHA-256 of the weights of a rung (default: the last), as listed; None where there is no such rung."""
+        listed = [entry["sha256"] for entry in self._list()["ladder"] if step in (None, entry["step"])]
+        return listed[-1] if listed else None
 
     def weights(self, step: int) -> dict[str, Tensor]:
         """The weights of a rung, checked against their checksum."""
@@ -200,6 +207,15 @@ class SeedFolder:
             instead = "no earlier checkpoint is intact"
         advice = f"; add --earlier to {'continue from there' if good else 'start over'}" if resumable else ""
         raise InputError(f"{path}: is {state}; {instead}{advice}")
+
+
+def _as_logged(record: dict[str, Any]) -> dict[str, Any]:
+    """A line of metrics with its infinities, which JSON has no word for.  A loss of None is one that is not there."""
+    odd = ("inf", "-inf", None)
+    return {
+        name: number(value) if value in odd and (name, value) != ("loss_bits", None) else value
+        for name, value in record.items()
+    }
 
 
 def _is_list_of_checkpoints(listed: Any) -> bool:

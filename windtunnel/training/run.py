@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +24,7 @@ class Run:
 
     path     its folder, or None for a run that was only kept in memory
     steps    steps taken by the least advanced seed; `finished` once that is all of them
+    sha256   checksums of weights that are given, where they were read from a file: one for each seed
     """
 
     def __init__(
@@ -36,10 +38,11 @@ class Run:
         factory: str | Factory | None = None,
         device: str = "cpu",
         step: int | None = None,
+        sha256: Sequence[str] = (),
     ) -> None:
         self.recipe, self.path, self.device = recipe, path, device
         self._weights, self._history, self._timings = weights, history or {}, timings or []
-        self._factory, self._step = factory, step
+        self._factory, self._step, self._sha256 = factory, step, list(sha256)
 
     @property
     def tunnel(self) -> Tunnel:
@@ -87,6 +90,16 @@ class Run:
                 f"{self.path or 'run'}: the weights of seed {seed} must fit its model, but do not"
             ) from None
         return network.to(self.device).eval()
+
+    def checksums(self) -> list[str]:
+        """SHA-256 of the files that hold the weights of `models`, in their order and without reading them.
+
+        Empty for a run that was only kept in memory (unless whoever made it said more), and where weights are missing.
+        """
+        if self.path is None:
+            return self._sha256
+        found = [self.folder.seed(seed).checksum(self._step) for seed in self.recipe.seeds]
+        return [sha256 for sha256 in found if sha256 is not None]
 
     def at_hand(self) -> Run:
         """The same run with only those of its seeds whose weights (of the step asked for) can be loaded now."""

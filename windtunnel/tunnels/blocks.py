@@ -29,9 +29,11 @@ def in_blocks(part: Callable[[int, int], Episodes], count: int) -> Episodes:
             target[first : first + len(block)] = source
 
     threads = torch.get_num_threads()
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        list(pool.map(fill, range(0, count, CPU_BLOCK)))
-    torch.set_num_threads(threads)  # a worker's setting holds for itself, and for every thread begun after it
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            list(pool.map(fill, range(0, count, CPU_BLOCK)))
+    finally:
+        torch.set_num_threads(threads)  # a worker's setting holds for itself, and for every thread begun after it
     return whole
 
 

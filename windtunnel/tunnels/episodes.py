@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
+
+from windtunnel.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,13 @@ class Inputs:
         return self.tokens.shape[0]
 
     def __getitem__(self, index) -> Inputs:
-        """The same inputs for some of the episodes (slice, mask or index tensor)."""
+        """The same inputs for some of the episodes (number, slice, mask or index tensor)."""
+        index = _keeping_the_axis(index, len(self))
         return Inputs(self.tokens[index], None if self.features is None else self.features[index], self.readout)
+
+    def __iter__(self) -> Iterator[Inputs]:
+        """One episode after another, each a batch of one."""
+        return (self[number] for number in range(len(self)))
 
     def to(self, device: str | torch.device) -> Inputs:
         """A copy on another device."""
@@ -62,6 +71,11 @@ class Episodes:
 
         return entropy_bits(self.posterior)
 
+    @property
+    def possible(self) -> Bool[Tensor, "n K"]:
+        """Where there is a belief.  An edited world may show what cannot happen; from there on `posterior` is NaN."""
+        return ~self.posterior.isnan().any(-1)
+
     def map(self, change: Callable[[Tensor], Tensor]) -> Episodes:
         """The same change to every tensor that has an episode axis."""
         features = None if self.inputs.features is None else change(self.inputs.features)
@@ -73,8 +87,13 @@ class Episodes:
         )
 
     def __getitem__(self, index) -> Episodes:
-        """Some of the episodes (slice, mask or index tensor)."""
+        """Some of the episodes (number, slice, mask or index tensor)."""
+        index = _keeping_the_axis(index, len(self))
         return self.map(lambda value: value[index])
+
+    def __iter__(self) -> Iterator[Episodes]:
+        """One episode after another, each a batch of one."""
+        return (self[number] for number in range(len(self)))
 
     def to(self, device: str | torch.device) -> Episodes:
         """A copy on another device."""
@@ -86,3 +105,16 @@ class Episodes:
         found: list[Tensor] = []
         self.map(lambda value: found.append(value) or value)
         return found
+
+
+def _keeping_the_axis(index: Any, count: int) -> Any:
+    """The index, a single number as a slice of one: without its first axis a batch is no batch."""
+    if isinstance(index, bool) or getattr(index, "ndim", 0) > 0 or getattr(index, "dtype", None) is torch.bool:
+        return index
+    try:
+        number = operator.index(index)  # numbers of NumPy and torch as well
+    except TypeError:
+        return index
+    if not -count <= number < count:
+        raise InputError(f"episode = {number}: must be from {-count} to {count - 1}")
+    return slice(number % count, number % count + 1)

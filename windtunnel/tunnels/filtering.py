@@ -28,7 +28,8 @@ def forward_filter(
         alpha_1(s) ∝ P(o_1 | s)                              uniform start
         alpha_t(s) ∝ P(o_t | s) Σ_s' alpha_{t−1}(s') T[s', s]
 
-    transition[i, j] = P(next = j | now = i).
+    transition[i, j] = P(next = j | now = i).  From an observation on that cannot happen, beliefs are 0/0 = NaN: only
+    an edited episode of a chain with zeros has one.
     """
     alpha = likelihood[0] / add_up(likelihood[0], 0)
     beliefs = [alpha]

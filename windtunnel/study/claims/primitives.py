@@ -8,6 +8,7 @@ not need the primitive.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from statistics import median
@@ -18,8 +19,8 @@ from windtunnel.study.evidence import Evidence, NotMeasured, Record
 from windtunnel.study.primitives import PRIMITIVES, REALISED
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.verdict import (
+    ALPHA,
     INCONCLUSIVE,
-    LEVEL,
     NOT,
     ONLY_AS,
     OUTCOMES,
@@ -40,6 +41,7 @@ CONTROLS = {"hmm-rotating": ("hmm-sticky", "home"), "bijection-replacement": ("b
 """World -> a world and condition that do not need its primitive.  Elsewhere: doing as well as B, which lacks it."""
 SOLVED = 0.9  # share of the uniform guess's KL that must be gone
 AS_GOOD = 1.1  # times the KL of B
+ALIKE = 1.01  # times the lowest KL: trials of learning rates within it tell none from the other
 
 TABLE = {
     "transformer": ("accumulation", "transport", "binding"),
@@ -124,10 +126,23 @@ def _scale(evidence: Evidence, world: str) -> list[str]:
 
 def not_found(lacking: Verdict, evidence: Evidence, world: str, model: str) -> Verdict:
     """What is left of a "cannot" that nothing refuted: not found within this budget, if the control was solved."""
+    lacking = lacking.because(*_indifferent(evidence, f"{world}-{model}"))
     solved, words = control(evidence, world, model)
     if not solved:
         return replace(lacking, outcome=INCONCLUSIVE).because(f"cannot be told from a failed training: {words}")
     return replace(lacking, outcome=ONLY_AS, only_as="as “not found within this budget”").because(words)
+
+
+def _indifferent(evidence: Evidence, cell: str) -> list[str]:
+    """Trials whose rates hardly differ have chosen nothing: said where a failure hangs on the rate."""
+    tried = (evidence.cell(cell).get("sweep") or {}).get("kl_bits") or {}
+    found = sorted(value for value in map(number, tried.values()) if math.isfinite(value))
+    if len(found) < 2 or found[-1] > ALIKE * found[0]:
+        return []
+    return [
+        f"{cell}: its learning-rate trials ended alike ({found[0]:.4g} to {found[-1]:.4g} bits), so that its rate was"
+        " not chosen by evidence"
+    ]
 
 
 def best_network(found: Record, worlds: int) -> tuple[Quantity, float, str] | None:
@@ -143,7 +158,7 @@ def best_network(found: Record, worlds: int) -> tuple[Quantity, float, str] | No
     share, half = number(found["per_seed"][best]), 1.959964 * number(errors[best])
     quantity = Quantity(share, share - half, share + half, "sequences")
     p = min(1.0, tests * quantity.p_against(REALISED))
-    if share <= REALISED or p > LEVEL:
+    if share <= REALISED or p > ALPHA:
         return None
     return quantity, p, f"one network of {len(errors)} has a share of {quantity}, p = {p:.2g} as the best of {tests}"
 

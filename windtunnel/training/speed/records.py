@@ -20,7 +20,7 @@ from typing import Any
 from windtunnel import tunnels
 
 FEWEST_SEEDS = 5
-LEVEL = 0.01
+ALPHA = 0.01
 _MOST_DEALS = 200_000
 
 
@@ -98,7 +98,7 @@ def verdicts(attempts: Iterable[Attempt]) -> list[Verdict]:
             kind, why = "record", "the first"
         else:
             p = p_faster(attempt.seconds, holder.seconds)
-            kind = "beats" if p < LEVEL and attempt.median_s < holder.median_s else "no record"
+            kind = "beats" if p < ALPHA and attempt.median_s < holder.median_s else "no record"
             why = f"p = {p:.2g} against {holder.median_s:.3g} s"
         if kind != "no record":
             standing[attempt.key] = attempt

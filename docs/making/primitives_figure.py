@@ -1,6 +1,6 @@
 """docs/primitives.svg: the primitives table as a picture, one panel per world, one row per architecture.
 
-Written by hand as SVG, so that equal results give equal files on every machine; `python benchmarks/pages.py` makes it.
+Written by hand as SVG, so that equal results give equal files on every machine; `python docs/making/pages.py` makes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every page and part of a page that is made from committed results: written, or checked.
 
-    python benchmarks/pages.py            write them all
-    python benchmarks/pages.py --check    exit 1, naming those that are not what the results say
+    python docs/making/pages.py            write them all
+    python docs/making/pages.py --check    exit 1, naming those that are not what the results say
 
 No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md and the first table of
 README.md.  From `results/paper`: its own claims.json and table.csv (so that verdicts follow the rules as they are now),
@@ -10,24 +10,23 @@ docs/geometry.md, the figure and the other made parts of README.md.  From `zoo`:
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
 import geometry_page
 import primitives_figure
 import readme_parts
-import records
+import records_page
 import tables
-from common import Parser, run
 
-from windtunnel.errors import require
 from windtunnel.study import zoo
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.ledger import summaries
 from windtunnel.study.results import StudyFolder
 from windtunnel.training.files import write_bytes
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 STUDY = Path("results") / "paper"
 
 
@@ -37,7 +36,7 @@ def pages(root: Path) -> dict[str, str | None]:
     study = StudyFolder(root / STUDY)
     found: dict[str, str | None] = {
         "docs/results.md": tables.page(results),
-        "docs/records.md": records.page(records.load_attempts(results)),
+        "docs/records.md": records_page.page(records_page.load_attempts(results)),
         "docs/geometry.md": geometry_page.page(study, results) if study.exists() else None,
         readme_parts.FIGURE: primitives_figure.figure(study) if study.exists() else None,
         "zoo/README.md": zoo.table(),
@@ -73,18 +72,20 @@ def write(root: Path, wanted: dict[str, str | None]) -> None:
 
 
 def main(words: list[str] | None = None) -> None:
-    parser = Parser(description="Write every page that is made from committed results.")
+    parser = argparse.ArgumentParser(description="Write every page that is made from committed results.")
     parser.add_argument("--check", action="store_true", help="only say which are not up to date")
     parser.add_argument("--root", type=Path, default=ROOT, help="of the repository")
     options = parser.parse_args(words)
-    require((options.root / "README.md").is_file(), "--root", str(options.root), "the folder of the repository")
+    if not (options.root / "README.md").is_file():
+        print(f"error: --root = {str(options.root)!r}: must be the folder of the repository", file=sys.stderr)
+        sys.exit(2)
     for made in (ledger, pages):
         wanted = made(options.root)
         if not options.check:
             write(options.root, wanted)
         elif old := stale(options.root, wanted):
-            sys.exit(f"not what the results say: {', '.join(old)}; run: python benchmarks/pages.py")
+            sys.exit(f"not what the results say: {', '.join(old)}; run: python docs/making/pages.py")
 
 
 if __name__ == "__main__":
-    run(main)
+    main()

@@ -1,7 +1,7 @@
 """The parts of README.md that are made from committed results: what recipes reach, how fast, and of the study the
 verdicts in short, the primitives table and its figure.
 
-`python benchmarks/pages.py` puts them between `<!-- made: NAME -->` and `<!-- end -->`.
+`python docs/making/pages.py` puts them between `<!-- made: NAME -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations

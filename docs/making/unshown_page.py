@@ -75,6 +75,11 @@ def _highest(world: World, what: str) -> float:
     return max(_null(world, what, name) for name in {name for r in _readings(world, what) for name in r["nulls"]})
 
 
+def _listed(values: list[float]) -> str:
+    *first, last = [f"{value:.2g}" for value in sorted(values)]
+    return f"{', '.join(first)} and {last}"
+
+
 def finding(results: Path) -> str | None:
     """For README.md; None unless each of its parts holds."""
     if not (results / FILE).exists():
@@ -86,17 +91,18 @@ def finding(results: Path) -> str | None:
     belief, windows, taught = READ
     read, more = (over_seeds(_readings(sharp, what)) for what in (belief, taught))
     past, here = ([reading["value"] for reading in _readings(world, windows)] for world in (sharp, plain))
-    blank, nothing, chance = (_highest(sharp, what) for what in (belief, taught, windows))
+    blank, nothing = (_highest(sharp, what) for what in (belief, taught))
     drawn = max(draw for reading in _readings(sharp, windows) for null in reading["nulls"].values() for draw in null)
     clear = read.low > blank + CLEAR and more.low > nothing + CLEAR and min(past) > drawn
     if not clear or max(here) > SMALL:
         return None
+    wide = ", but seeds differ so much that their interval holds 0" * (Quantity.of_seeds(past).low <= 0)
     return (
         "Taught by the next observation alone, a Transformer carries the belief about the hidden state where that"
         f" helps it: on chains with sharper rows (concentration 0.3) a linear map reads R² {read.mean:.2g} of it"
         f" (untrained {blank:.2g}), {more.mean:.2g} of what the distribution that it was taught leaves open"
-        f" ({nothing:.2g}) and {min(past):.2g} to {max(past):.2g} of what the last two observations leave open"
-        f" ({chance:.2g}). On the"
+        f" ({nothing:.2g}) and {_listed(past)} of what the last two observations leave open, seed by seed"
+        f" (in no null more than {drawn:.2g}{wide}). On the"
         " paper's chains, whose next symbol hardly depends on more than the last one, it finds nothing beyond two"
         f" observations ({min(here):.2g} to {max(here):.2g}), within our budget. {len(here)} seeds each"
         " ([docs/geometry.md](docs/geometry.md), beside the statements)."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from records import load_attempts
+from records_page import load_attempts
 from tables import load
 
 from windtunnel.study.files import markdown

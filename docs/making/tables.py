@@ -1,6 +1,6 @@
 """docs/results.md from the committed result files, and the small parts of tables that other pages use too.
 
-`python benchmarks/pages.py` writes it.
+`python docs/making/pages.py` writes it.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def page(results: Path) -> str:
     lines = [
         "# Results",
         "",
-        "Written by `python benchmarks/pages.py` from `benchmarks/results/`; do not edit. Intervals are 95%, over"
+        "Written by `python docs/making/pages.py` from `benchmarks/results/`; do not edit. Intervals are 95%, over"
         " seeds where a recipe has several and over sequences otherwise. `docs/log.md` tells what was tried, and what"
         " failed.",
         "",

@@ -1,6 +1,6 @@
 """docs/geometry.md: for each published statement about geometry or mechanism, the claim's own verdict in plain words.
 
-`python benchmarks/pages.py` writes it from `results/paper`.  Nothing is judged here: the verdicts are those of
+`python docs/making/pages.py` writes it from `results/paper`.  Nothing is judged here: the verdicts are those of
 `windtunnel.study.claims`, as they stand in the ledger, and so are the reasons.
 """
 
@@ -137,7 +137,7 @@ def page(study: StudyFolder, results: Path) -> str:
     lines = [
         "# Geometry and mechanism: which statements of the paper hold",
         "",
-        "Written by `python benchmarks/pages.py` from `results/paper`; do not edit. The verdicts are those of the"
+        "Written by `python docs/making/pages.py` from `results/paper`; do not edit. The verdicts are those of the"
         " ledger (`windtunnel claims results/paper`), in plain words: a statement *holds* when the interval over"
         " seeds lies on the claimed side of its line and its controls pass (each null is the same instrument on"
         " something that carries no signal); it *holds only …* when a control fails, in the words of that control;"
@@ -150,7 +150,10 @@ def page(study: StudyFolder, results: Path) -> str:
         " the paper does not speak of, without correction. Every line is a test of its own: the number with its 95%"
         " interval, and on which side of which line the statement needs it. The readings behind it, with all their"
         " nulls, are in `results/paper/cells/NAME.json` under `survey`; `windtunnel inspect NETWORK` makes the same of"
-        " a network of your own or of the zoo.",
+        " a network of your own or of the zoo. The surveys were made at the commits named at the end of this page."
+        " Instruments have been mended since, which `docs/log.md` lists: there nulls from untrained networks are pooled"
+        " over places (the verdicts count no more than one draw a network), subspaces are ablated by their mean only,"
+        " and ranges of positions not by zero.",
         "",
         *table(
             ["statement", "published", "asked of", "answer"],

@@ -1,0 +1,61 @@
+"""docs/records.md: every attempt at a time to fidelity that `benchmarks/records.py` kept, and which of them stand."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+from tables import table
+
+from windtunnel.training.speed.records import Attempt, attempts_in, records, verdicts
+
+
+def load_attempts(folder: Path) -> list[Attempt]:
+    """Every attempt in the result files of `benchmarks/results`."""
+    files = sorted(folder.glob("*/records/*.json"))
+    return [one for file in files for one in attempts_in(json.loads(file.read_text()), str(file.relative_to(folder)))]
+
+
+def _row(one: Attempt) -> list[str]:
+    passed = sorted(value for value in one.seconds if math.isfinite(value))
+    first, *later = one.setup_s
+    setup = f"{first:.1f} / {f'{statistics.median(later):.1f}' if later else '–'}"
+    spread = f"{passed[0]:.1f} – {passed[-1]:.1f}" if passed else ""
+    median = f"{one.median_s:.1f}" if math.isfinite(one.median_s) else "not reached"
+    _, tunnel, model, target = one.key
+    where = [f"{tunnel} / {model}", f"{target:g}", median, spread, f"{one.reached} of {len(one.seconds)}"]
+    recipe = f"{one.recipe} ({one.note})" if one.note else one.recipe
+    return [*where, setup, recipe, one.date[:10], one.commit]
+
+
+def page(attempts: list[Attempt]) -> str:
+    """The whole page."""
+    columns = ["tunnel / model", "KL, bits", "seconds, median", "fastest – slowest", "seeds that passed"]
+    columns += ["set-up, s: first / later in the same process", "recipe", "date", "commit"]
+    lines = [
+        "# Records: time to fidelity",
+        "",
+        "Written by `python docs/making/pages.py` from `benchmarks/results/*/records/`; do not edit. Seconds of"
+        " training of one network alone until it is within so many bits (KL) of the exact belief, the median over"
+        " seeds; set-up (building, compiling, capturing) and validation are not on the clock. Set-up is given twice:"
+        " for the first seed, which compiles unless a note says otherwise, and as the median of the later ones, which"
+        " in the same process find that done."
+        " A pass is confirmed on 20,000 further validation episodes unless the file says otherwise. A record is"
+        " replaced only by an attempt of at least five seeds that is faster at p < 0.01 (one-sided rank-sum test). A"
+        " world with other settings than the usual ones, which are then named, has records of its own.",
+        "",
+    ]
+    if not attempts:
+        return "\n".join([*lines, "No attempt has been made yet."]) + "\n"
+    for device in sorted({one.key[0] for one in attempts}):
+        here = [one for one in attempts if one.key[0] == device]
+        lines += [f"## {device}", ""]
+        standing = records(here)
+        lines += table(columns, [_row(one) for one in standing]) if standing else ["No record yet.", ""]
+        others = [verdict for verdict in verdicts(here) if verdict.attempt not in standing]
+        if others:
+            rows = [[*_row(verdict.attempt), f"{verdict.kind}, {verdict.why}"] for verdict in others]
+            lines += ["### All other attempts, oldest first", "", *table([*columns, "verdict"], rows)]
+    return "\n".join(lines).rstrip() + "\n"
