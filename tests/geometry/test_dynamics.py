@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tests.training.cases import tiny
-from windtunnel.geometry import Measurement, Missing, survey
+from windtunnel.geometry import Measurement, Missing
 from windtunnel.geometry import dynamics as pure
 from windtunnel.geometry.ladder_survey import _dissociation, dynamics
+from windtunnel.mechanism import inspect
 from windtunnel.training import Run, train
 from windtunnel.tunnels import Bijection
 
@@ -87,6 +88,6 @@ def test_runs_without_a_ladder_say_so(run):
 
 
 def test_a_survey_of_a_run_names_its_seeds(run):
-    records = survey(run, episodes=8, untrained=2, only=["lens", "dynamics"])
-    seeds = {record.where["seed"] for record in records if isinstance(record, Measurement) and "lens" in record.name}
-    assert seeds == {0, 1} and any("settled" in record.name for record in records)
+    found = inspect(run, episodes=8, untrained=2, only=["lens", "dynamics"])
+    assert {entry.seed for entry, _ in found.measurements("lens")} == {0, 1}
+    assert any("settled" in measured.name for _, measured in found.measurements("dynamics"))

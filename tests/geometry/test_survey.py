@@ -10,7 +10,9 @@ from torch import nn
 
 from windtunnel import models
 from windtunnel.errors import InputError
-from windtunnel.geometry import INSTRUMENTS, Measurement, Missing, survey
+from windtunnel.geometry import INSTRUMENTS, Measurement, Missing
+from windtunnel.mechanism import inspect
+from windtunnel.mechanism.inspect import INSTRUMENTS as ALL
 from windtunnel.tunnels import HMM, Bijection, Recall
 
 TUNNELS = {
@@ -20,6 +22,11 @@ TUNNELS = {
     "hmm-symbol": HMM(states=3, symbols=4, length=4, predict="symbol"),
     "recall": Recall(pairs=3, queries=2, filler=1, keys=4, values=4),
 }
+
+
+def survey(model, tunnel=None, only=tuple(INSTRUMENTS), **options) -> list:
+    """What the instruments of this room say of one network."""
+    return [entry.found for entry in inspect(model, tunnel, only=only, **options).entries]
 
 
 @pytest.mark.parametrize("tunnel", TUNNELS.values(), ids=TUNNELS)
@@ -52,7 +59,7 @@ def test_a_failing_instrument_does_not_stop_the_rest(monkeypatch):
     def broken(*arguments):
         raise RuntimeError("out of luck\nsecond line")
 
-    monkeypatch.setitem(INSTRUMENTS, "keys", broken)
+    monkeypatch.setitem(ALL, "keys", broken)
     tunnel = TUNNELS["bijection"]
     model = models.build("transformer", tunnel, depth=1, width=8)
     records = survey(model, tunnel, episodes=4, untrained=1, only=["keys", "lens"])
@@ -63,15 +70,21 @@ def test_a_failing_instrument_does_not_stop_the_rest(monkeypatch):
 def test_selection():
     tunnel = TUNNELS["bijection"]
     model = models.build("transformer", tunnel, depth=1, width=8)
-    told: list[str] = []
-    records = survey(
-        model, tunnel, episodes=4, untrained=1, only=["lens", "horoscope", "dynamics"], progress=told.append
+    told: list[tuple] = []
+    asked = ["lens", "horoscope", "dynamics"]
+    found = inspect(
+        model, tunnel, episodes=4, untrained=1, only=asked, progress=lambda *told_now: told.append(told_now)
     )
-    assert told == ["lens"]
+    assert told == [("lens", 0, 2), ("dynamics", 1, 2)]
+    assert found.settings["model"] == "transformer" and found.settings["tunnel"] == repr(tunnel)
+    assert {entry.seed for entry in found.entries} == {None}
+    records = [entry.found for entry in found.entries]
     reasons = {record.name: record.reason for record in records if isinstance(record, Missing)}
     assert "must be one of keys, alignment" in reasons["horoscope"] and "needs a run" in reasons["dynamics"]
     with pytest.raises(InputError, match="tunnel = None"):
-        survey(model)
+        inspect(model)
+    with pytest.raises(InputError, match=r"subject = str: must be a run, .* or a network"):
+        inspect("model")
 
 
 def test_the_same_survey_twice_is_the_same():

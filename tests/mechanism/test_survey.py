@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from tests.models.cases import TUNNELS, small
-from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.geometry import Measurement, Missing
-from windtunnel.mechanism import INSTRUMENTS, late, patch, roles, survey
+from windtunnel.geometry.instruments import guarded
+from windtunnel.mechanism import INSTRUMENTS, late, patch, roles
 from windtunnel.mechanism.chance import rotation
 from windtunnel.mechanism.roles import sites
-from windtunnel.mechanism.survey import run
 from windtunnel.models.taps import Edit
 from windtunnel.models.trace import trace
 from windtunnel.tunnels import HMM, Bijection, Recall
@@ -38,7 +37,8 @@ def test_every_instrument(variant, kind):
     tunnel = TINIEST[kind]
     model, fresh = small(variant, tunnel, depth=2, width=16), small(variant, tunnel, depth=2, width=16, seed=1)
     absent, count = set(), 0
-    for name, found in survey(model, tunnel, tunnel.sample(6), [fresh]):
+    for name, instrument in INSTRUMENTS.items():
+        found = guarded(name, instrument, model, tunnel, tunnel.sample(6), [fresh])
         assert found, name
         for m in found:
             json.dumps(m.to_dict())
@@ -54,14 +54,10 @@ def test_every_instrument(variant, kind):
     assert count > 30
 
 
-def test_a_selection_and_its_mistakes():
+def test_too_few_episodes_are_told_in_a_line():
     tunnel = TUNNELS["bijection"]
     model = small("lstm-stacked", tunnel, width=16)
-    episodes = tunnel.sample(4)
-    assert [name for name, _ in survey(model, tunnel, episodes, only=["flip", "heads"])] == ["flip", "heads"]
-    with pytest.raises(InputError, match=r"^instrument = 'keys': must be one of ablate, heads"):
-        survey(model, tunnel, episodes, only=["keys"])
-    (refused,) = run("ablate", model, tunnel, episodes[:1])
+    (refused,) = guarded("ablate", INSTRUMENTS["ablate"], model, tunnel, tunnel.sample(1), [])
     assert isinstance(refused, Missing) and refused.reason == "episodes = 1: must be at least 2"
     assert set(INSTRUMENTS) >= {"ablate", "heads", "ranges", "late", "patch", "dose", "swap", "roles"}
 
@@ -159,6 +155,7 @@ def test_patching_the_last_stream_of_a_network_gives_its_own_ceiling():
 def test_the_survey_runs_on_a_gpu():
     tunnel = TUNNELS["hmm-rows"]
     model, fresh = (small("transformer", tunnel, width=16, seed=s).cuda() for s in (0, 1))
-    for name, found in survey(model, tunnel, tunnel.sample(6), [fresh]):
+    for name, instrument in INSTRUMENTS.items():
+        found = guarded(name, instrument, model, tunnel, tunnel.sample(6), [fresh])
         assert any(isinstance(m, Measurement) for m in found), name
     assert torch.cuda.is_available()

@@ -62,7 +62,7 @@ def run(words: list[str]) -> None:
     only = None if options.only is None else [name for name in options.only.split(",") if name]
     selected(only)  # a selection that matches nothing is refused before anything is loaded
     subject = open_run(folder, "inspect", device=require_device(options.device or default_device()))
-    settings = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
+    settings: dict[str, Any] = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
     place = Path("runs") / f"zoo-{folder}" if is_shipped(folder) else folder
     with locked(place, only=NAME):  # not the run's own lock: one that is being trained may be looked into
         earlier = None if options.replace else _earlier(place, settings_of(subject, **settings))

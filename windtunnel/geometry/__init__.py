@@ -1,10 +1,11 @@
 """What the representation looks like, each number beside its nulls.
 
-for record in survey(run, only=["keys", "beliefs"]):
-    print(record.name, record.where, record.value, record.p_value)
+    INSTRUMENTS["keys"](model, tunnel, episodes, untrained) -> [Measurement | Missing, …]
+
+`wt.mechanism.inspect` asks all of them, and those of the other room, of a run or a network.
 """
 
+from windtunnel.geometry.instruments import INSTRUMENTS
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.geometry.survey import INSTRUMENTS, survey
 
-__all__ = ["INSTRUMENTS", "Measurement", "Missing", "survey"]
+__all__ = ["INSTRUMENTS", "Measurement", "Missing"]

@@ -4,6 +4,7 @@ bench = Bench(model, tunnel, episodes)
 bits_lost(bench, [Place("blocks.0.attention.head_out", head=3)], "resample")     (n, K) bits of KL
 heads(model, tunnel, episodes, untrained=[fresh])                                [Measurement, …]
 inspect(run, only=["keys", "ablate"])                                            Survey: geometry too, every seed
+inspect(model, tunnel)                                                           the same of one network
 """
 
 from windtunnel.mechanism.ablate import Target, ablate, targets
@@ -14,19 +15,18 @@ from windtunnel.mechanism.donors import Donors, donors
 from windtunnel.mechanism.dose import dose
 from windtunnel.mechanism.heads import heads
 from windtunnel.mechanism.inspect import Entry, Survey, inspect
+from windtunnel.mechanism.instruments import INSTRUMENTS
 from windtunnel.mechanism.late import late
 from windtunnel.mechanism.patch import Pair, patch, patch_changes
 from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.ranges import position_ranges
 from windtunnel.mechanism.roles import roles
 from windtunnel.mechanism.score import Bench
-from windtunnel.mechanism.survey import INSTRUMENTS, survey
 from windtunnel.mechanism.survey_file import load_survey, save_survey
 from windtunnel.mechanism.swap import swap, swap_changes
 
 __all__ = [
     "INSTRUMENTS",
-    "survey",
     "inspect",
     "Survey",
     "Entry",

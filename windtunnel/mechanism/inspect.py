@@ -1,6 +1,7 @@
 """The whole survey of a run: every instrument of both rooms on every seed, and dynamics over its checkpoints.
 
     found = inspect(run, only=["keys", "ablate"])
+    found = inspect(model, tunnel)                       one network alone: no seed, no dynamics
     save_survey(found, run.path);  load_survey(run.path)
     inspect(run, earlier=load_survey(run.path))          go on with the rest
 
@@ -16,16 +17,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import nn
 
 from windtunnel.environment import environment
 from windtunnel.errors import InputError, require_int
-from windtunnel.geometry.gather import untrained_twins
+from windtunnel.fidelity.predictor import evaluation_mode
+from windtunnel.geometry.gather import label, untrained_twins
+from windtunnel.geometry.instruments import INSTRUMENTS as GEOMETRY
+from windtunnel.geometry.instruments import LADDER, guarded
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.geometry.survey import INSTRUMENTS as GEOMETRY
-from windtunnel.geometry.survey import LADDER, guarded
-from windtunnel.mechanism.survey import INSTRUMENTS as MECHANISM
+from windtunnel.mechanism.instruments import INSTRUMENTS as MECHANISM
 from windtunnel.training import Run
+from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.random import check_seed
 
 INSTRUMENTS: dict[str, Callable] = {**GEOMETRY, **MECHANISM}
@@ -98,7 +102,8 @@ def selected(only: Iterable[str] | None) -> tuple[list[str], list[Missing]]:
 
 
 def inspect(
-    run: Run,
+    subject: Run | nn.Module,
+    tunnel: Tunnel | None = None,
     *,
     only: Iterable[str] | None = None,
     episodes: int = EPISODES,
@@ -108,8 +113,9 @@ def inspect(
     earlier: Survey | None = None,
     keep: Callable[[Survey], object] | None = None,
 ) -> Survey:
-    """Survey every network of a run, where the run was loaded to.
+    """Survey every network of a run, where the run was loaded to; or one network.
 
+    tunnel     the world of a network; a run knows its own
     only       names of instruments; all if None.  An unknown one is told as missing, unless nothing else is left
     episodes   how many to draw from the test stream of `seed`
     untrained  how many untrained twins serve as a null
@@ -117,18 +123,15 @@ def inspect(
     earlier    a survey made alike: what it has measured is taken over, not measured again
     keep       given the survey as it stands after each instrument: whatever happens then, so much is kept
     """
-    if not isinstance(run, Run):
-        told = f"run = {type(run).__name__}: must be a run, from wt.train or wt.load"
-        raise InputError(f"{told}; wt.geometry.survey looks into a network alone")
     wanted, strangers = selected(only)
     require_int("episodes", episodes, 2)
     require_int("untrained", untrained, 0)
     check_seed(seed, "seed")
-    networks = dict(zip(run.recipe.seeds, run.models))  # a run without weights is refused here
-    world = run.tunnel.sample(episodes, seed=seed, stream="test")
-    settings = settings_of(run, episodes, seed, untrained)
+    networks, tunnel, device = _unpacked(subject, tunnel)
+    drawn = tunnel.sample(episodes, seed=seed, stream="test")
+    settings = settings_of(subject, episodes, seed, untrained, tunnel)
     survey = _begun(settings, wanted, earlier)
-    survey.environment.update(environment(run.device))
+    survey.environment.update(environment(device))
     survey.entries.extend(Entry(missing.name, None, missing) for missing in strangers)
     jobs = {_title(name, of_seed): (of_seed, name) for of_seed in networks for name in wanted if name != LADDER}
     plan = [job for title, job in jobs.items() if title not in survey.seconds]
@@ -145,24 +148,54 @@ def inspect(
         if keep is not None:
             keep(survey)
 
-    twins: dict[int, list] = {}
-    for of_seed, name in plan:
-        if of_seed not in twins:
-            twins = {of_seed: untrained_twins(networks[of_seed], untrained)}
-            if run.device.startswith("cuda"):
-                torch.cuda.empty_cache()
-        measure(name, of_seed, INSTRUMENTS[name], networks[of_seed], run.tunnel, world, twins[of_seed])
+    twins: dict[int | None, list] = {}
+    with evaluation_mode(networks.values()):
+        for of_seed, name in plan:
+            if of_seed not in twins:
+                twins = {of_seed: untrained_twins(networks[of_seed], untrained)}
+                if device.startswith("cuda"):
+                    torch.cuda.empty_cache()
+            measure(name, of_seed, INSTRUMENTS[name], networks[of_seed], tunnel, drawn, twins[of_seed])
     if ladder:
-        measure(LADDER, None, dynamics, run, world)
+        measure(LADDER, None, dynamics if isinstance(subject, Run) else _no_ladder, subject, drawn)
     return survey
 
 
-def settings_of(run: Run, episodes: int = EPISODES, seed: int = 0, untrained: int = UNTRAINED) -> dict[str, Any]:
-    """What decides the numbers of a survey, and of which run it is."""
+def _unpacked(subject: Run | nn.Module, tunnel: Tunnel | None) -> tuple[dict[int | None, nn.Module], Tunnel, str]:
+    """The networks by seed, their world, and where they are."""
+    if isinstance(subject, Run):
+        networks: dict[int | None, nn.Module] = {}
+        networks |= zip(subject.recipe.seeds, subject.models)  # a run without weights is refused here
+        return networks, tunnel or subject.tunnel, subject.device
+    if not isinstance(subject, nn.Module):
+        raise InputError(f"subject = {type(subject).__name__}: must be a run, from wt.train or wt.load, or a network")
+    tunnel = getattr(subject, "tunnel", None) if tunnel is None else tunnel
+    if not isinstance(tunnel, Tunnel):
+        raise InputError("tunnel = None: must be given for a network that is not part of a run")
+    return {None: subject}, tunnel, str(next((p.device for p in subject.parameters()), "cpu"))
+
+
+def _no_ladder(*_: object) -> list[Missing]:
+    return [Missing(LADDER, "needs a run with its checkpoints, not a single network")]
+
+
+def settings_of(
+    subject: Run | nn.Module,
+    episodes: int = EPISODES,
+    seed: int = 0,
+    untrained: int = UNTRAINED,
+    tunnel: Tunnel | None = None,
+) -> dict[str, Any]:
+    """What decides the numbers of a survey, and of which run or network it is; the world where it is not the run's."""
     told = {"episodes": episodes, "seed": seed, "stream": "test", "untrained": untrained, "revision": REVISION}
-    if weights := run.checksums():  # the same recipe, trained again, may end elsewhere
+    if not isinstance(subject, Run):
+        return told | {"model": label(subject), "tunnel": repr(tunnel)}
+    if tunnel is not None and tunnel != subject.tunnel:
+        told["tunnel"] = repr(tunnel)
+    if weights := subject.checksums():  # the same recipe, trained again, may end elsewhere
         told["weights"] = weights
-    return told | {"recipe": run.recipe.to_dict(), "run": run.path.name if run.path else None, "step": run.steps}
+    name = subject.path.name if subject.path else None
+    return told | {"recipe": subject.recipe.to_dict(), "run": name, "step": subject.steps}
 
 
 def _title(name: str, of_seed: int | None) -> str:

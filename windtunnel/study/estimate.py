@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from windtunnel.errors import InputError
-from windtunnel.geometry.survey import LADDER
+from windtunnel.geometry.instruments import LADDER
 from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.sweep import FIRST, trial_steps
 from windtunnel.tunnels import HMM, Recall

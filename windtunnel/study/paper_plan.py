@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from windtunnel.errors import require
-from windtunnel.geometry.survey import LADDER
+from windtunnel.geometry.instruments import LADDER
 from windtunnel.mechanism.inspect import NAMES
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.estimate import cell_seconds

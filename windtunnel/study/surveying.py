@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from windtunnel.geometry.gather import untrained_twins
+from windtunnel.geometry.instruments import LADDER, guarded
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.geometry.survey import LADDER, guarded
 from windtunnel.mechanism.inspect import INSTRUMENTS
 from windtunnel.study.files import rounded
 from windtunnel.study.quantity import number
@@ -24,7 +24,7 @@ from windtunnel.training import Run
 from windtunnel.tunnels import Episodes, Tunnel
 
 DRAWN = 9  # values that are kept of a null with more draws
-BROKEN = ("failed: ", "ran out of GPU memory")  # how `geometry.survey.guarded` begins to tell of an accident
+BROKEN = ("failed: ", "ran out of GPU memory")  # how `geometry.instruments.guarded` begins to tell of an accident
 
 Job = Callable[[], list[dict[str, Any]]]
 

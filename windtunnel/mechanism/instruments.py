@@ -8,12 +8,10 @@ value has no spread.  An instrument that does not apply says so as a `Missing`; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from windtunnel.errors import require_choice
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.geometry.survey import guarded
 from windtunnel.mechanism.ablate import ablate
 from windtunnel.mechanism.behaviour import evidence_flip, exchangeability, shifted_prior
 from windtunnel.mechanism.dose import dose
@@ -41,20 +39,3 @@ INSTRUMENTS: dict[str, Instrument] = {
     "exchange": exchangeability,
     "shift": shifted_prior,
 }
-
-
-def survey(
-    model: Any, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[Any] = (), only: Sequence[str] | None = None
-) -> Iterator[tuple[str, list[Measurement | Missing]]]:
-    """(name, results) of every instrument, or of those named, one by one; a refusal is a `Missing`."""
-    names = list(INSTRUMENTS) if only is None else list(only)
-    for name in names:
-        require_choice("instrument", name, INSTRUMENTS)
-    return ((name, run(name, model, tunnel, episodes, untrained)) for name in names)
-
-
-def run(
-    name: str, model: Any, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[Any] = ()
-) -> list[Measurement | Missing]:
-    """One instrument; what goes wrong in it becomes a `Missing` with one line."""
-    return guarded(name, INSTRUMENTS[name], model, tunnel, episodes, untrained)
