@@ -33,11 +33,11 @@ def measure(name: str, episodes: int) -> list[dict[str, Any]]:
     """One row per target and penalty."""
     shipped = zoo.as_run(name)
     network, tunnel = shipped.models[0], shipped.tunnel
-    world, half = tunnel.sample(episodes, seed=0, stream="test"), episodes // 2
-    fit, trial = Bench(network, tunnel, world[:half]), world[half:]
+    drawn, half = tunnel.sample(episodes, seed=0, stream="test"), episodes // 2
+    fit, trial = Bench(network, tunnel, drawn[:half]), drawn[half:]
     given = donors(tunnel, trial)
     pair = Pair.of(network, tunnel, trial, given.episodes, given.readouts)
-    stream, readout = fit.anatomy.streams[-1], world.inputs.readout
+    stream, readout = fit.anatomy.streams[-1], drawn.inputs.readout
     shown, tried = (bench.recorded(stream)[:, readout].double() for bench in (fit, pair.recipient))
     rows = []
     for target, read in TARGETS.items():

@@ -33,11 +33,11 @@ def timed(shape: dict[str, Any], length: int, episodes: int, device: str, only: 
     tunnel = Bijection(symbols=max(20, length), length=length)
     model = models.build("transformer", tunnel, quiet=True, **shape).to(device).eval()
     twins = untrained_twins(model, UNTRAINED)
-    world = tunnel.sample(episodes, seed=0, stream="test")
+    drawn = tunnel.sample(episodes, seed=0, stream="test")
     wall, processor, found = {}, {}, 0
     for name in only:
         start, began = time.perf_counter(), time.process_time()
-        found += len(guarded(name, INSTRUMENTS[name], model, tunnel, world, twins))
+        found += len(guarded(name, INSTRUMENTS[name], model, tunnel, drawn, twins))
         wall[name], processor[name] = time.perf_counter() - start, time.process_time() - began
         print(f"  {name:10s} {wall[name]:8.1f} s  processor {processor[name]:8.1f} s", flush=True)
     size = models.describe(model).params

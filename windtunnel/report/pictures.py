@@ -36,26 +36,26 @@ WIDEST = 24  # hypotheses of a matrix
 def pictures(subject: Subject) -> dict[str, Any]:
     """All pictures of a subject's first network; what does not apply is None."""
     model, tunnel = subject.networks[0], subject.tunnel
-    world = tunnel.sample(int(np.clip(TOKENS // tunnel.positions, 16, EPISODES)), 0, "test")
+    episodes = tunnel.sample(int(np.clip(TOKENS // tunnel.positions, 16, EPISODES)), 0, "test")
     twins = untrained_twins(model, TWINS)
-    if not named(model, world):
+    if not named(model, episodes):
         return {}
     return {
-        "keys": key_matrices(model, tunnel, world, twins),
-        "sharpening": sharpening(model, world, twins),
-        "manifold": manifold(model, world),
-        "simplex": simplex(model, tunnel, world),
+        "keys": key_matrices(model, tunnel, episodes, twins),
+        "sharpening": sharpening(model, episodes, twins),
+        "manifold": manifold(model, episodes),
+        "simplex": simplex(model, tunnel, episodes),
         "dynamics": training(subject),
     }
 
 
-def key_matrices(model: nn.Module, tunnel: Tunnel, world: Episodes, twins: list[nn.Module]) -> dict[str, Any] | None:
+def key_matrices(model: nn.Module, tunnel: Tunnel, episodes: Episodes, twins: list[nn.Module]) -> dict[str, Any] | None:
     """Centred |cosine| between the first layer's keys of rival hypotheses, mean over heads; the same of the nulls."""
     groups = {name: tokens[:WIDEST] for name, tokens in token_groups(tunnel).items() if len(tokens) >= 3}
-    if not ending(named(model, world), ".attention.k") or not groups:
+    if not ending(named(model, episodes), ".attention.k") or not groups:
         return None
     name, tokens = next(iter(groups.items()))
-    means = [gather_means(network, world, [tokens])[0].average()[0][0] for network in (model, *twins)]  # (H, V, d)
+    means = [gather_means(network, episodes, [tokens])[0].average()[0][0] for network in (model, *twins)]  # (H, V, d)
     rng = np.random.default_rng(0)
     tables = {"trained": _cosines(means[0])}
     if twins:
@@ -73,29 +73,29 @@ def _cosines(vectors: np.ndarray) -> np.ndarray:
     return np.abs(unit @ np.swapaxes(unit, -1, -2)).mean(0)
 
 
-def sharpening(model: nn.Module, world: Episodes, twins: list[nn.Module]) -> dict[str, Any] | None:
+def sharpening(model: nn.Module, episodes: Episodes, twins: list[nn.Module]) -> dict[str, Any] | None:
     """Attention entropy in bits, layer by layer: every head, and the untrained twins' mean."""
-    names = ending(named(model, world), ".attention.pattern")
+    names = ending(named(model, episodes), ".attention.pattern")
     if not names:
         return None
 
     def by_head(network: nn.Module) -> np.ndarray:
-        return entropy_bits(patterns_at_readout(network, world)).mean((0, -1))  # (L, H)
+        return entropy_bits(patterns_at_readout(network, episodes)).mean((0, -1))  # (L, H)
 
     found = {"layers": [layer_of(name) for name in names], "heads": _short(by_head(model))}
     return found | ({"untrained": _short(np.mean([by_head(twin).mean(-1) for twin in twins], axis=0))} if twins else {})
 
 
-def manifold(model: nn.Module, world: Episodes) -> dict[str, Any]:
+def manifold(model: nn.Module, episodes: Episodes) -> dict[str, Any]:
     """The last layer's values and residual stream on their first two principal components."""
-    names, found = named(model, world), {}
-    entropy = world.entropy_bits.cpu().numpy()
+    names, found = named(model, episodes), {}
+    entropy = episodes.entropy_bits.cpu().numpy()
     step = np.broadcast_to(np.arange(entropy.shape[1]) + 1, entropy.shape)
     for stream, suffix in (("values", ".attention.v"), ("residual stream", ".residual")):
         layers = ending(names, suffix)
         if not layers:
             continue
-        x = at_readout(model, world, layers[-1:])[layers[-1]]
+        x = at_readout(model, episodes, layers[-1:])[layers[-1]]
         rows = x.reshape(-1, x.shape[-1])
         rows = rows - rows.mean(0)
         _, vectors = np.linalg.eigh(rows.T @ rows)
@@ -112,14 +112,14 @@ def manifold(model: nn.Module, world: Episodes) -> dict[str, Any]:
     return found
 
 
-def simplex(model: nn.Module, tunnel: Tunnel, world: Episodes) -> dict[str, Any] | None:
+def simplex(model: nn.Module, tunnel: Tunnel, episodes: Episodes) -> dict[str, Any] | None:
     """The belief decoded from the stream of a few layers, sequences held out, beside the exact one."""
     if not isinstance(tunnel, HMM):
         return None
-    belief = exact_belief(tunnel, world)
-    names = residual_names(model, world)
+    belief = exact_belief(tunnel, episodes)
+    names = residual_names(model, episodes)
     chosen = [names[index] for index in sorted({0, 1, len(names) // 2, len(names) - 1})]
-    streams, rounds = at_readout(model, world, chosen), folds(len(belief))
+    streams, rounds = at_readout(model, episodes, chosen), folds(len(belief))
     states = belief.shape[-1]
     flat = belief.reshape(-1, states)
     kept = np.linspace(0, belief.shape[0] * belief.shape[1] - 1, min(belief[..., 0].size, POINTS)).astype(int)
