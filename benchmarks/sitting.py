@@ -27,6 +27,7 @@ from windtunnel.training.standard import NAMED
 
 HERE = Path(__file__).resolve().parent
 GOALS = "hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,hmm/mlp,hmm/transformer"
+LOOKED_INTO = "hmm/transformer-9x256,bijection/transformer,hmm/mamba"
 REACH_S = {"hmm-transformer-long": 400, "hmm-transformer-9x256": 140, "hmm-mamba": 160, "hmm-linear-attention": 180}
 RECORD_S, REACH_USUAL_S = 120, 110
 
@@ -55,8 +56,12 @@ def jobs() -> dict[str, Job]:
             "attempt bijection-transformer --seeds 5 --set average=0.99 --set steps=2000 --out OUT/records",
             110,
         ),
-        "compile": Job(
-            "training", "--only compile,hmm/transformer-9x256,bijection/transformer --json OUT/compile.json", 150
+        "record-bijection-posterior": Job(
+            "records", "attempt bijection-transformer-posterior --seeds 5 --out OUT/records", 150
+        ),
+        "seeds": Job("training", f"--only seeds,{GOALS},recall/transformer --json OUT/seeds/seeds.json", 300),
+        "profile": Job(
+            "training", f"--only profile,evaluation,growth,compile,{LOOKED_INTO} --json OUT/profile.json", 300
         ),
         "instruments": Job("instruments", "--growth --json OUT/instruments.json", 320),
         "sampling": Job("sampling", "--device cuda --json OUT/sampling.json", 15),
