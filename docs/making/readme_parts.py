@@ -25,7 +25,7 @@ from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
-from windtunnel.study.verdict import DECIDED, UNTESTED
+from windtunnel.study.verdict import DECIDED, INCONCLUSIVE, UNTESTED
 from windtunnel.training.standard import NAMED
 
 CLOSE = 0.025  # a corrected p-value that one test more or less would move past 0.05
@@ -116,9 +116,8 @@ def verdicts(study: StudyFolder) -> str:
         "",
         "- Each statement has a line, taken from the published number: it is *reproduced* when the whole 95% interval"
         " over seeds lies on the claimed side of it and the controls pass, *not reproduced* when it lies on the other.",
-        "- *Inconclusive* with a p-value: the interval does lie on one side, but Holm's correction over all tests asks"
-        " for more. Without one: the interval holds the line, a control did not pass or a reading is missing; the"
-        " ledger says which.",
+        "- *Inconclusive*: the interval holds the line, or it lies on one side and a control did not pass, training"
+        " failed, or Holm's correction over all tests asks for more (then with its p-value).",
         "- Scores and training dynamics are over all seeds of a cell (one architecture on one world), instruments over"
         f" as many as stand beside each number: all, as a rule, where they decide a claim, {BESIDE_SEEDS} elsewhere.",
         f"- {_how_far(study)} {_cost(head)}",
@@ -178,10 +177,16 @@ def _close(ledger: Sequence[Mapping[str, Any]]) -> list[str]:
 def _decisive(entry: Mapping[str, Any]) -> str:
     """The primary test; and, where another one decided (a control, one of several places), that one after it."""
     first = entry["reasons"][0]
-    if entry["value"] is None or first.startswith(entry["of"]):
+    if entry["value"] is None:
         return first
     number = Quantity.of_record(entry["value"])
-    return f"{first}. Decided by {entry['of']}: {number}; the line is {entry['line']:.3g}"
+    told = first
+    if not first.startswith(entry["of"]):
+        told = f"{first}. Decided by {entry['of']}: {number}; the line is {entry['line']:.3g}"
+    on_a_side = number.side(entry["line"]) != "straddles"
+    if entry["outcome"] == INCONCLUSIVE and on_a_side and not entry["held_back"]:  # what kept it open is said last
+        told += f". But {entry['reasons'][-1]}"
+    return told
 
 
 def primitives(study: StudyFolder) -> str:

@@ -133,6 +133,22 @@ def test_a_foreign_network_gets_what_its_taps_allow():
     assert "final norm and head are not known" in reasons["lens"] and not any("failed" in r for r in reasons.values())
 
 
+def test_a_module_that_nobody_built_is_wrapped_and_tried():
+    tunnel = TUNNELS["bijection"]
+    found = inspect(Foreign(tunnel), tunnel, episodes=12, only=["values", "flip", "exchange"])
+    assert {entry.instrument for entry, _ in found.measurements()} == {"values", "flip", "exchange"}
+    assert not any("failed" in reason for reason in found.missing.values())
+
+    class Backwards(Foreign):
+        def forward(self, tokens, features, readout, tap=None):
+            return super().forward(tokens.flip(1), features, readout, tap)
+
+    with pytest.raises(InputError, match=r"^model Backwards: must be causal"):
+        inspect(Backwards(tunnel), tunnel)
+    with pytest.raises(InputError, match="must be at most max_length = 7"):
+        inspect(models.build("transformer", tunnel, depth=1, width=8), TUNNELS["hmm"])
+
+
 def test_a_network_without_taps_says_so():
     tunnel = TUNNELS["hmm"]
 

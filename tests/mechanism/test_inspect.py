@@ -33,6 +33,8 @@ def survey(run) -> Survey:
 def test_every_seed_is_measured_by_every_instrument_in_both_rooms(run, survey):
     found = {(entry.instrument, entry.seed) for entry, _ in survey.measurements()}
     assert found == {(name, seed) for name in FEW[:3] for seed in (0, 1)} | {("dynamics", None)}
+    assert repr(survey).startswith("<Survey of ") and len(repr(survey)) < 200 and "by 4 instruments" in repr(survey)
+    assert repr(run).startswith("<Run of ") and f"of {run.recipe.steps}" in repr(run)
     assert survey.missing == {} and survey.settings["instruments"] == ["keys", "lens", "ablate", "dynamics"]
     assert set(survey.seconds) == {f"{name}, seed {s}" for name in FEW[:3] for s in (0, 1)} | {"dynamics"}
     assert survey.environment["versions"]["torch"] and survey.settings["recipe"] == run.recipe.to_dict()

@@ -329,3 +329,24 @@ def test_a_network_with_tied_weights_trains_saves_and_resumes(tmp_path):
     assert same(run.models[0].state_dict(), again.models[0].state_dict())
     module = again.models[0].module
     assert module.second.weight is module.mix.weight
+
+
+class Ahead(torch.nn.Module):
+    """Reads the whole sequence in both directions, with a head that starts at zero and so hides it."""
+
+    def __init__(self, tunnel) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(tunnel.vocabulary, 8)
+        self.lstm = torch.nn.LSTM(8, 8, bidirectional=True, batch_first=True)
+        self.head = torch.nn.Linear(16, tunnel.classes)
+        torch.nn.init.zeros_(self.head.weight)
+        torch.nn.init.zeros_(self.head.bias)
+
+    def forward(self, tokens, features, readout):
+        return self.head(self.lstm(self.embedding(tokens))[0][:, readout])
+
+
+def test_a_model_that_looks_ahead_is_found_out_at_the_first_validation_of_trained_weights():
+    options = {"lr": 0.02, "supervision": "labels", "validate_every": 5, "batch": 16, "validation_episodes": 16}
+    with pytest.raises(InputError, match=r"^model Ahead: must be causal; its prediction at position \d+ changed"):
+        train(BIJECTION, Ahead, preset="quick", device="cpu", steps=50, **options)

@@ -146,6 +146,8 @@ def _by_position(kl: np.ndarray) -> str:
 def _window(length: float) -> str:
     if math.isinf(length):
         return "equivalent window: closer to the exact belief than the longest window tried"
+    if length == 0:
+        return "equivalent window: 0 (no closer to the exact belief than a uniform guess)"
     return f"equivalent window: {length:.2f} (the exact filter that sees only so many observations is equally far off)"
 
 

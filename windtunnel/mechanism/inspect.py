@@ -28,6 +28,7 @@ from windtunnel.geometry.instruments import LADDER, guarded
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.instruments import INSTRUMENTS as MECHANISM
+from windtunnel.models.adapt import adapt
 from windtunnel.training import Run
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.random import check_seed
@@ -62,6 +63,12 @@ class Survey:
     entries: list[Entry] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """On one line: whose, and how much; `measurements()` has the numbers."""
+        of = self.settings.get("run") or self.settings.get("model") or "a run in memory"
+        found, asked = sum(1 for _ in self.measurements()), len({title.partition(",")[0] for title in self.seconds})
+        return f"<Survey of {of}: {found} measurements by {asked} instruments, {len(self.missing)} missing>"
 
     @property
     def missing(self) -> dict[str, str]:
@@ -172,7 +179,8 @@ def _unpacked(subject: Run | nn.Module, tunnel: Tunnel | None) -> tuple[dict[int
     tunnel = getattr(subject, "tunnel", None) if tunnel is None else tunnel
     if not isinstance(tunnel, Tunnel):
         raise InputError("tunnel = None: must be given for a network that is not part of a run")
-    return {None: subject}, tunnel, str(next((p.device for p in subject.parameters()), "cpu"))
+    network = adapt(subject, tunnel, type(subject).__name__)  # what does not fit, or looks ahead, is refused here
+    return {None: network}, tunnel, str(next((p.device for p in subject.parameters()), "cpu"))
 
 
 def _no_ladder(*_: object) -> list[Missing]:

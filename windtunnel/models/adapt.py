@@ -5,9 +5,9 @@ What is asked of it is one method:
     forward(tokens (n, T) int64, features (n, T, F) or None, readout (K,) int64) -> logits (n, K, C)
 
 where the logits of readout position t may depend on inputs up to t only: a model whose prediction at the first readout
-changes with later inputs is refused.  (One whose fresh weights make every prediction the same cannot be found out so; a
-score says when its accuracy is out of reach.)  If `forward` also takes a keyword `tap`, it is handed one, and the
-instruments can read what it passes through `windtunnel.models.touch(tap, name, value)`.
+changes with later inputs is refused.  (Fresh weights that make every prediction the same hide it: training asks again
+at every validation, and a score says when its accuracy is out of reach.)  If `forward` also takes a keyword `tap`, it
+is handed one, and the instruments can read what it passes through `windtunnel.models.touch(tap, name, value)`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
-from windtunnel.models.registry import Factory
+from windtunnel.models.adapt import require_causal
+from windtunnel.models.registry import Factory, is_built_in
 from windtunnel.training.halves import half_the_threads, in_halves, worth_halving
 from windtunnel.training.optimiser import Stepper, finish_together
 from windtunnel.training.recipe import Recipe
@@ -54,6 +55,7 @@ class Network:
         self._key: int | Tensor = seed if self.device.type == "cpu" else torch.tensor(seed, device=device)
         # Built-in models draw nothing while they train; one's own may (dropout), and must draw the same after a resume.
         on_cpu, own = self.device.type == "cpu", not isinstance(built, models.SequenceModel)
+        self._own = factory is not None or not is_built_in(recipe.model)
         self._seeded_steps = on_cpu and own
         self._few_threads = on_cpu and not own
         self._halved = self._few_threads and worth_halving(recipe.batch, recipe.tunnel.positions)
@@ -146,6 +148,8 @@ class Network:
     def validate(self) -> dict[str, float]:
         """KL and per-sequence entropy error in bits on the validation stream, of the weights that would be kept."""
         recipe = self.recipe
+        if self._own:  # again, as fresh weights may hide it: a head that starts at zero says the same whatever it reads
+            require_causal(cast(models.SequenceModel, self.model), recipe.tunnel, recipe.model)
         self._swap_average()
         try:
             kl, entropy, count = 0.0, 0.0, 0

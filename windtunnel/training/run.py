@@ -56,6 +56,11 @@ class Run:
             raise InputError("run: must have been trained with out=… to have a folder")
         return RunFolder(self.path)
 
+    def __repr__(self) -> str:
+        name, seeds = self.recipe.name or self.recipe.model, len(self.recipe.seeds)
+        where = f", {self.path}" if self.path else ""
+        return f"<Run of {name}: {seeds} seed{'s' * (seeds != 1)}, step {self.steps} of {self.recipe.steps}{where}>"
+
     @cached_property
     def models(self) -> list[nn.Module]:
         """One network per seed, in evaluation mode, with the last weights (or those of `load(…, step=…)`)."""
