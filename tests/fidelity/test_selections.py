@@ -1,0 +1,101 @@
+"""Which readouts count: named subsets, positions, functions, and several selections in one pass."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from tests.fidelity.toys import Shown, tempered
+from windtunnel.errors import InputError
+from windtunnel.fidelity import evaluate, evaluate_parts
+from windtunnel.fidelity.baselines.common import Uniform
+from windtunnel.fidelity.metrics import kl_bits
+from windtunnel.tunnels import HMM, Bijection
+
+ERRORS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits")
+ESTIMATES = (*ERRORS, "accuracy")
+
+
+def test_a_named_subset_and_positions_restrict_the_averages():
+    tunnel = Shown()
+    score = evaluate(tempered(0.5), tunnel, episodes=200, where="sure", positions=slice(2, 5))
+    episodes = tunnel.sample(200, seed=1, stream="test")
+    kl = kl_bits(episodes.posterior, torch.log_softmax(0.5 * episodes.posterior.log(), -1))[:, 2:5]
+    sure = tunnel.subsets(episodes)["sure"][:, 2:5]
+    assert score.kl_bits.mean == pytest.approx(kl[sure].mean().item(), rel=1e-12)  # every selected readout counts once
+    assert score.kl_bits.per_position[3] == pytest.approx(kl[:, 1][sure[:, 1]].mean().item(), rel=1e-12)
+    assert np.isnan(score.kl_bits.per_position).tolist() == [True, True, False, False, False, True]
+    assert np.isnan(score.exact_entropy_curve).tolist() == [True, True, False, False, False, True]
+    assert score.subset == "where sure, readouts 2–4"
+
+
+@pytest.mark.parametrize("positions", [slice(2, 5), (4, 3, 2, 2), range(2, 5), [-4, -3, -2], np.arange(2, 5)])
+def test_positions_in_every_form(positions):
+    assert evaluate(tempered(0.5), Shown(), episodes=10, positions=positions).positions == (2, 3, 4)
+
+
+class Skewed:
+    """The same skewed guess everywhere."""
+
+    def __init__(self, classes: int, share: float) -> None:
+        self.row = torch.tensor([share, *[(1 - share) / (classes - 1)] * (classes - 1)], dtype=torch.float64).log()
+
+    def log_probs(self, inputs):
+        return self.row.expand(len(inputs), len(inputs.readout), -1)
+
+
+def test_several_selections_in_one_pass_are_the_same_as_one_by_one():
+    tunnel, reads = Bijection(symbols=5, length=5, replacement=True), []
+
+    class Counting(Uniform):
+        def log_probs(self, inputs):
+            reads.append(len(inputs))
+            return super().log_probs(inputs)
+
+    subjects = {"alone": Counting(5), "two": [Skewed(5, 0.3), Skewed(5, 0.6)]}
+    options = {"episodes": 40, "seed": 3, "chunk": 16, "where": "seen"}
+    parts = {"all": None, "late": slice(3, None), "some": [1, 4]}
+    found = evaluate_parts(subjects, tunnel, parts, **options)
+    assert reads == [16, 16, 8]  # each predictor reads once, however many selections there are
+    for part, positions in parts.items():
+        for name, subject in subjects.items():
+            alone = evaluate(subject, tunnel, positions=positions, **options)
+            assert found[part][name].to_dict() == alone.to_dict()
+    with pytest.raises(InputError, match=r"positions = \[9\]"):
+        evaluate_parts(subjects, tunnel, {"all": None, "none": [9]}, **options)
+
+
+def test_a_function_can_select():
+    by_name = evaluate(tempered(0.5), Shown(), episodes=200, where="unsure")
+    by_function = evaluate(tempered(0.5), Shown(), episodes=200, where=lambda e: e.posterior.amax(-1) <= 0.5)
+    assert by_function.kl_bits.mean == by_name.kl_bits.mean
+    assert by_name.kl_bits.mean != evaluate(tempered(0.5), Shown(), episodes=200).kl_bits.mean
+
+
+def test_a_readout_that_nothing_selects_poisons_no_mean():
+    """The first key of a bijection can never have been seen."""
+    score = evaluate(Uniform(5), Bijection(symbols=5, length=5, replacement=True), episodes=500, where="seen")
+    assert math.isnan(score.kl_bits.per_position[0])
+    for name in ESTIMATES:
+        estimate = getattr(score, name)
+        assert math.isfinite(estimate.mean) and math.isfinite(estimate.low) and math.isfinite(estimate.high)
+    assert score.kl_bits.mean == pytest.approx(math.log2(5))
+    assert score.curve_mae_bits.mean == pytest.approx(math.log2(5))
+    assert score.by_entropy.share[0] == 1.0
+
+
+def test_a_selection_of_one_sequence_still_scores():
+    """Over a third of the bootstrap replicates draw none of so small a selection; they must not count."""
+    first = Shown().sample(1, seed=1, stream="test").posterior[0, 0, 0]
+    score = evaluate(tempered(0.5), Shown(), episodes=30, where=lambda e: e.posterior[..., 0] == first)
+    for estimate in (score.kl_bits, score.curve_mae_bits):
+        assert estimate.mean > 0
+        assert (estimate.low, estimate.high) == pytest.approx((estimate.mean, estimate.mean))
+
+
+def test_a_tunnel_without_subsets_says_so():
+    with pytest.raises(InputError, match="names no subsets"):
+        evaluate(Uniform(5), HMM(length=4), episodes=10, where="seen")

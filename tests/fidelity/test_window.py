@@ -1,0 +1,75 @@
+"""How long a memory an exact filter would need to be as far off."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.fidelity.toys import Shown
+from windtunnel.errors import InputError
+from windtunnel.fidelity import equivalent_window, evaluate
+from windtunnel.fidelity.baselines.common import Uniform
+from windtunnel.fidelity.baselines.hmm import WindowFilter
+from windtunnel.tunnels import HMM, Bijection
+
+
+def test_equivalent_window_of_windows_and_of_what_lies_between():
+    tunnel = HMM(states=3, symbols=3, length=10)
+
+    def window(predictor, **options) -> float:
+        return equivalent_window(evaluate(predictor, tunnel, episodes=300, **options))
+
+    assert window(WindowFilter(tunnel, 2)) == pytest.approx(2.0)
+    assert window(WindowFilter(tunnel, 2), seed=5, positions=slice(4, None)) == pytest.approx(2.0)
+    assert 4.0 < window(WindowFilter(tunnel, 6)) < 8.0
+    assert 2.0 < window(WindowFilter(tunnel, 2, "marginal")) < 4.0
+    assert window(Uniform(3)) == 0.0
+    assert window(WindowFilter(tunnel, 10)) == math.inf
+
+
+def test_equivalent_window_interpolates_in_log_kl():
+    tunnel = HMM(states=3, symbols=3, length=6)
+    ladder = evaluate([WindowFilter(tunnel, w) for w in (2, 3)], tunnel, episodes=300).kl_bits.per_seed
+    score = evaluate(WindowFilter(tunnel, 2), tunnel, episodes=300)
+    halfway = SimpleNamespace(**{**vars(score), "kl_bits": SimpleNamespace(mean=math.sqrt(ladder[0] * ladder[1]))})
+    assert equivalent_window(halfway) == pytest.approx(2.5)  # type: ignore[arg-type]
+
+
+def test_equivalent_window_needs_an_hmm():
+    with pytest.raises(InputError, match="must be an HMM"):
+        equivalent_window(evaluate(Uniform(4), Shown(), episodes=10))
+
+
+class Tilted:
+    """The exact filter, made over- or underconfident by the parity of the episode: its entropy gaps nearly cancel."""
+
+    def __init__(self, tunnel):
+        self.filter = WindowFilter(tunnel, tunnel.length)
+
+    def log_probs(self, inputs):
+        power = torch.where(inputs.tokens.sum(1) % 2 == 0, 1.02, 1 / 1.02)[:, None, None]
+        return (self.filter.log_probs(inputs) * power).log_softmax(-1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_interval_of_the_curve_error_holds_its_value_near_the_floor(seed):
+    tunnel = HMM(length=4)
+    curve = evaluate(Tilted(tunnel), tunnel, episodes=1500, seed=seed).curve_mae_bits
+    assert curve.mean < 3 * curve.floor  # near the floor, where a replicate's second bias would push the interval off
+    assert curve.low <= curve.mean <= curve.high
+
+
+def test_one_sequence_has_no_interval():
+    kl = evaluate(Uniform(5), HMM(length=3), episodes=1).kl_bits
+    assert kl.mean > 0 and math.isnan(kl.low) and math.isnan(kl.high)
+
+
+def test_a_network_built_for_other_sizes_is_refused_in_one_line():
+    from windtunnel import models
+
+    model = models.build("mlp", Bijection(4, 4), depth=1, width=8)
+    with pytest.raises(InputError, match="the model's vocabulary = 8: must be the tunnel's 16"):
+        evaluate(model, Bijection(8, 4), episodes=4)
