@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.fidelity.toys import Network, Reads, Shown, tempered
+from tests.fidelity.toys import ERRORS, ESTIMATES, Network, Reads, Shown, tempered
 from windtunnel.errors import InputError
 from windtunnel.fidelity import evaluate
 from windtunnel.fidelity.baselines.common import Uniform
@@ -18,10 +18,6 @@ from windtunnel.fidelity.intervals import t_interval
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import checked_log_probs
 from windtunnel.tunnels import Bijection
-
-ERRORS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits")
-ESTIMATES = (*ERRORS, "accuracy")
-
 
 # --- closed forms
 

@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.fidelity.toys import Shown, tempered
+from tests.fidelity.toys import ESTIMATES, Shown, tempered
 from windtunnel.errors import InputError
 from windtunnel.fidelity import evaluate, evaluate_parts
 from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.tunnels import HMM, Bijection
-
-ERRORS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits")
-ESTIMATES = (*ERRORS, "accuracy")
 
 
 def test_a_named_subset_and_positions_restrict_the_averages():

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 
+ERRORS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits")
+ESTIMATES = (*ERRORS, "accuracy")
+
 
 @dataclass(frozen=True)
 class Shown(Tunnel):
