@@ -49,7 +49,7 @@ def losses(engine: Engine, steps: int) -> torch.Tensor:
         before = [float(network.loss_sum) for network in engine.networks]
         engine.advance(1)
         found.append([float(n.loss_sum) - b for n, b in zip(engine.networks, before, strict=True)])
-        if step == steps // 2 and engine.graph is not None:
+        if step == steps // 2 and engine.graphs:
             for network in engine.networks:
                 network.validate()
                 network.weights()
@@ -70,13 +70,21 @@ def test_the_captured_step_is_the_plain_step(variant, optimiser, apart):
     captured, plain = (Network(recipe(variant, optimiser=optimiser), 0, DEVICE) for _ in range(2))
     start = weights_of(plain)
     engine = Engine([captured])
-    assert (engine.graph is not None) == (DEVICE == "cuda")
+    assert bool(engine.graphs) == (DEVICE == "cuda")
     assert int(captured.step) == 0 and torch.equal(weights_of(captured), start)  # warming up left no trace
     assert_equal(losses(engine, 20), losses(Engine([plain], compile=False), 20), rtol=1e-3)
     went, expected = weights_of(captured) - start, weights_of(plain) - start
     assert float(expected.norm()) > 0.1
     assert float((went - expected).norm() / expected.norm()) < apart
     assert int(captured.step) == int(plain.step) == 20 and int(captured.broken_at) == -1
+
+
+def test_a_batch_that_grows_has_a_graph_for_each_size():
+    growing = recipe(optimiser="adamw", first_batch=16)
+    captured, plain = (Network(growing, 0, DEVICE) for _ in range(2))
+    engine = Engine([captured])
+    assert [stage.batch for stage in engine.graphs] == [16, 32, 64]
+    assert_equal(losses(engine, 20), losses(Engine([plain], compile=False), 20), rtol=1e-3)
 
 
 def test_a_gpu_takes_the_steps_a_cpu_would():
@@ -100,9 +108,10 @@ def close(a: list[dict], b: list[dict]) -> bool:
     return all(y == x if y is None else x == pytest.approx(y, rel=1e-4) for x, y in pairs)
 
 
-def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
+@pytest.mark.parametrize("growth", [{}, {"first_batch": 32}], ids=["one-batch", "growing"])
+def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch, growth):
     """Two seeds in one graph, stopped again and again, at a step in the middle of nowhere and just before the end."""
-    made = recipe(seeds=(0, 1), steps=16, checkpoint_every=100)
+    made = recipe(seeds=(0, 1), steps=16, checkpoint_every=100, **growth)
     whole = train(recipe=made, out=tmp_path / "whole", device=DEVICE)
     for stop_at in (3, 15):
         looks = iter(range(10**6))

@@ -28,6 +28,8 @@ class RecipeFlags:
     """How many networks: seeds 0, 1, …"""
     batch: Int = None
     """Episodes per step, always fresh."""
+    first_batch: Int = None
+    """Episodes per step at first, doubled at equal shares of the steps until they are `batch`; 0: `batch` all along."""
     supervision: Annotated[str | None, shown("{labels,posterior}")] = None
     """What the loss compares with: the sampled truth, or the exact belief itself."""
     precision: Annotated[str | None, shown("{float32,bfloat16}")] = None

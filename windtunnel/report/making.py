@@ -48,7 +48,9 @@ def _row(name: str, recipe: Mapping[str, Any], made: Mapping[str, Any]) -> list[
     environment = made.get("environment", {})
     rates = [optimiser["muon_lr"]] * (optimiser["kind"] == "muon") + [optimiser["lr"]]
     shown = [name, recipe["name"], told(recipe["tunnel"]), recipe["model"], made["parameters"]]
-    shown += [" ".join(map(str, made["seeds"])), len(made.get("diverged", [])), recipe["steps"], recipe["batch"]]
+    shown += [" ".join(map(str, made["seeds"])), len(made.get("diverged", [])), recipe["steps"]]
+    first, batch = recipe.get("first_batch"), recipe["batch"]
+    shown.append(f"{first} to {batch}" if first else batch)
     shown += [optimiser["kind"], " / ".join(f"{rate:.3g}" for rate in rates), recipe["supervision"]]
     shown += [round(seconds[kind], 1) if kind in seconds else None for kind in ("train", "total")]
     return [*shown, environment.get("device"), environment.get("commit")]
@@ -77,7 +79,7 @@ def cards(source: Source) -> Table:
                 known["name"] + (f" (recipe {known['recipe']})" if known["recipe"] != known["name"] else ""),
                 f"{known['model']}, {known['parameters']:,} parameters",
                 told(tunnel, {k: v for k, v in usual.items() if k not in size}),
-                f"{known['steps']:,} × {known['batch']:,} sequences, {known['optimiser']} {known['learning rate']}, "
+                f"{known['steps']:,} × {known['batch']} sequences, {known['optimiser']} {known['learning rate']}, "
                 f"on the {'exact belief' if known['supervision'] == 'posterior' else known['supervision']}",
                 f"{known['seeds']}{diverged}",
                 " / ".join(seconds),

@@ -1,6 +1,6 @@
 """Was any test world also trained on?  Counted, by a 64-bit fingerprint of every hidden world.
 
-Training draws episodes 0 … steps · batch − 1 of the stream "train"; the test stream has another key.  Two different
+Training draws episodes 0 … sequences − 1 of the stream "train"; the test stream has another key.  Two different
 worlds have equal fingerprints as rarely as two 64-bit random numbers are equal.
 """
 
@@ -38,7 +38,7 @@ def overlap(recipe: Recipe, test: int, device: str, *, test_seed: int = 1) -> di
         return fingerprints(tunnel, tunnel.draw(Source.open(seed, stream, count, start=start, device=device)))
 
     tested = drawn(test_seed, "test", test)
-    trained, shared = recipe.steps * recipe.batch, torch.zeros(test, dtype=torch.bool, device=device)
+    trained, shared = recipe.sequences(), torch.zeros(test, dtype=torch.bool, device=device)
     for seed in recipe.seeds:
         for start in range(0, trained, CHUNK):
             shared |= torch.isin(tested, drawn(seed, "train", min(CHUNK, trained - start), start))

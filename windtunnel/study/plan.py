@@ -82,7 +82,7 @@ class Cell:
     @property
     def sequences(self) -> int:
         """Sequences each seed is trained on."""
-        return self.recipe.steps * self.recipe.batch
+        return self.recipe.sequences()
 
 
 @dataclass(frozen=True)

@@ -203,9 +203,8 @@ def table() -> str:
         kl, error, right = (Quantity.of_record(home[metric]) for metric in ("kl_bits", "entropy_mae_bits", "accuracy"))
         changed = {k: v for k, v in known["recipe"]["tunnel"].items() if getattr(type(recipe.tunnel), k, v) != v}
         world = ", ".join([known["recipe"]["tunnel"]["name"], *(f"{k} {v}" for k, v in changed.items() if k != "name")])
-        training = (
-            f"{recipe.steps:,} × {recipe.batch} sequences on the {SHOWN[recipe.supervision]}, seed {recipe.seeds[0]}"
-        )
+        batch = f"{recipe.first_batch} to {recipe.batch}" if recipe.first_batch else str(recipe.batch)
+        training = f"{recipe.steps:,} × {batch} sequences on the {SHOWN[recipe.supervision]}, seed {recipe.seeds[0]}"
         network = f"{recipe.model}, {known['parameters']:,} parameters"
         numbers = (kl.brief(2), error.brief(2), f"{right.mean:.4f}")
         rows.append((name, world, network, training, known["dtype"], *numbers, known["commit"]))

@@ -17,40 +17,59 @@ import torch
 
 from windtunnel.errors import InputError
 from windtunnel.training.network import Network, finish_step
+from windtunnel.training.stages import Stage, stage_at
 
 _WARMUP = 3  # steps before capture, so that every lazy allocation and autotuning has happened
 
 
 class Engine:
-    """Advances some networks.  `compile` is only for GPUs; capture follows it."""
+    """Advances some networks of one recipe, all at the same step.  `compile` is only for GPUs; capture follows it.
+
+    A batch that grows has a graph for each of its sizes.
+    """
 
     def __init__(self, networks: list[Network], compile: bool = True) -> None:
         self.networks = networks
         self.on_gpu = networks[0].device.type == "cuda"
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.step = int(networks[0].step)
+        self.stages = networks[0].recipe.stages
+        self.graphs: dict[Stage, torch.cuda.CUDAGraph] = {}
         if self.on_gpu and compile:
             self._capture()
 
     def advance(self, steps: int) -> None:
         """That many steps of every network."""
-        for _ in range(steps):
-            if self.graph is not None:
-                self.graph.replay()
+        for step in range(self.step, self.step + steps):
+            if self.graphs:
+                self.graphs[stage_at(self.stages, step)].replay()
             else:
                 for network in self.networks:
                     network.advance()
+        self.step += steps
 
     def _capture(self) -> None:
-        """Compile, warm up on a scratch copy of the state, capture, and put the state back."""
+        """Compile, capture the stages still to come on a scratch copy of the state, and put the state back."""
         saved = [{name: value.clone() for name, value in network.state().items()} for network in self.networks]
+        now = stage_at(self.stages, self.step)
+        for network in self.networks:
+            network.compile()
+        for stage in self.stages[self.stages.index(now) :]:
+            self.graphs[stage] = self._captured(stage)
+        for network, state in zip(self.networks, saved, strict=True):
+            network.restore(state)
+            network.broken_at.fill_(-1)
+        torch.cuda.synchronize()
+
+    def _captured(self, stage: Stage) -> torch.cuda.CUDAGraph:
+        """One step of every network in that stage, after some to warm up."""
         main = torch.cuda.Stream()
         main.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(main):
             for network in self.networks:
-                network.compile()
+                network.enter(stage)
             for _ in range(_WARMUP):
                 for network in self.networks:
-                    network.step.zero_()  # a short recipe, or a state near its end: do not run past the table of rates
+                    network.step.fill_(stage.first_step)  # a short recipe: do not run past the table of rates
                     network.begin_step()
                 finish_step(self.networks)
         torch.cuda.synchronize()
@@ -63,11 +82,7 @@ class Engine:
             else:
                 self._begin_side_by_side(main)
             finish_step(self.networks)
-        self.graph = graph
-        for network, state in zip(self.networks, saved, strict=True):
-            network.restore(state)
-            network.broken_at.fill_(-1)
-        torch.cuda.synchronize()
+        return graph
 
     def _begin_side_by_side(self, main: torch.cuda.Stream) -> None:
         """The networks' own parts of a step, each on a branch of the graph."""
@@ -90,7 +105,8 @@ def fitting_batch(network: Network) -> int | None:
         batch //= 2
         torch.cuda.empty_cache()
         try:
-            smaller = Network(replace(network.recipe, batch=batch), network.seed, str(network.device), network.factory)
+            recipe = replace(network.recipe, batch=batch, first_batch=0)
+            smaller = Network(recipe, network.seed, str(network.device), network.factory)
             smaller.advance()
             torch.cuda.synchronize()
             return max(1, batch // 2)

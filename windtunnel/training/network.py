@@ -25,7 +25,8 @@ from windtunnel.training.halves import half_the_threads, in_halves, worth_halvin
 from windtunnel.training.optimiser import Stepper, finish_together
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.schedule import rate_table
-from windtunnel.tunnels import STREAMS, Source
+from windtunnel.training.stages import Stage, stage_at
+from windtunnel.tunnels import STREAMS, Episodes, Source
 
 _TRAIN = STREAMS.index("train")
 VALIDATION_SEED = 0  # all networks are validated on the same episodes
@@ -51,6 +52,7 @@ class Network:
         self.broken_at = torch.full((), -1, dtype=torch.int64, device=device)  # first step whose loss was not finite
         self.average = [p.detach().clone() for p in self.parameters] if recipe.optimiser.average else None
         self._forward, self._sample = self.model.forward, self._draw
+        self._validation: list[Episodes] = []
         # On a GPU the seed is a tensor: one compiled sampler then serves all seeds.
         self._key: int | Tensor = seed if self.device.type == "cpu" else torch.tensor(seed, device=device)
         # Built-in models draw nothing while they train; one's own may (dropout), and must draw the same after a resume.
@@ -58,7 +60,12 @@ class Network:
         self._own = factory is not None or not is_built_in(recipe.model)
         self._seeded_steps = on_cpu and own
         self._few_threads = on_cpu and not own
-        self._halved = self._few_threads and worth_halving(recipe.batch, recipe.tunnel.positions)
+        self.enter(recipe.stages[0])
+
+    def enter(self, stage: Stage) -> None:
+        """From now on, batches of that stage."""
+        self.stage = stage
+        self._halved = self._few_threads and worth_halving(stage.batch, self.recipe.tunnel.positions)
 
     def compile(self) -> None:
         """Fuse the forward pass and the sampler; both still trace to the same numbers within rounding."""
@@ -68,8 +75,8 @@ class Network:
 
     def _draw(self, step: Tensor, seed: int | Tensor) -> Batch:
         """The batch of a step, always fresh."""
-        batch, tunnel = self.recipe.batch, self.recipe.tunnel
-        numbers = step * batch + torch.arange(batch, device=step.device)
+        tunnel, (first_step, batch, first_episode) = self.recipe.tunnel, self.stage
+        numbers = first_episode + (step - first_step) * batch + torch.arange(batch, device=step.device)
         episodes = tunnel.episodes(tunnel.draw(Source(seed, _TRAIN, numbers)), torch.float32)
         target = episodes.labels if self.recipe.supervision == "labels" else episodes.posterior
         return episodes.inputs.tokens, episodes.inputs.features, episodes.inputs.readout, target
@@ -103,7 +110,7 @@ class Network:
             loss = self._loss(batch, part)
             return loss.detach(), torch.autograd.grad(loss, self.parameters, allow_unused=True)
 
-        (loss, gradients), (other_loss, others) = in_halves(work, self.recipe.batch)
+        (loss, gradients), (other_loss, others) = in_halves(work, self.stage.batch)
         for parameter, gradient, other in zip(self.parameters, gradients, others, strict=True):
             parameter.grad = gradient if gradient is None or other is None else gradient.add_(other)
         return loss + other_loss
@@ -112,7 +119,9 @@ class Network:
         return half_the_threads() if self._few_threads else nullcontext()
 
     def advance(self) -> None:
-        """One step.  Nothing here waits for a GPU."""
+        """One step.  Waits for a GPU only where the batch grows, to hear which step it is."""
+        if len(self.recipe.stages) > 1:
+            self.enter(stage_at(self.recipe.stages, int(self.step)))
         with self._threads():
             self.begin_step()
             finish_step([self])
@@ -153,11 +162,8 @@ class Network:
         self._swap_average()
         try:
             kl, entropy, count = 0.0, 0.0, 0
-            chunk = min(1024, recipe.validation_episodes)
             with evaluation_mode([self.model]), self._threads():
-                for start in range(0, recipe.validation_episodes, chunk):
-                    size = min(chunk, recipe.validation_episodes - start)
-                    batch = recipe.tunnel.sample(size, VALIDATION_SEED, "validation", self.device, start=start)
+                for batch in self._validated_on():
                     log_q = checked_log_probs(cast(Predictor, self.model), batch.inputs, recipe.tunnel)
                     kl += float(kl_bits(batch.posterior, log_q).sum())
                     entropy += float((model_entropy_bits(log_q) - batch.entropy_bits).abs().sum())
@@ -165,6 +171,18 @@ class Network:
         finally:
             self._swap_average()
         return {"kl_bits": kl / count, "entropy_mae_bits": entropy / count}
+
+    def _validated_on(self) -> list[Episodes]:
+        """The episodes of every validation, in parts; drawn once, as that takes up to half as long as scoring them."""
+        if not self._validation:
+            count, part = self.recipe.validation_episodes, min(1024, self.recipe.validation_episodes)
+            self._validation = [
+                self.recipe.tunnel.sample(
+                    min(part, count - start), VALIDATION_SEED, "validation", self.device, start=start
+                )
+                for start in range(0, count, part)
+            ]
+        return self._validation
 
     def _swap_average(self) -> None:
         """Exchange raw and averaged weights (nothing, where the recipe does not average); a second call undoes it."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 
 from windtunnel import tunnels
 from windtunnel.errors import InputError, require, require_choice, require_int
+from windtunnel.training.stages import Stage, stage_at, stages_of
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.random import check_seed
 
@@ -97,6 +98,8 @@ class Recipe:
     """Arithmetic of the forward and backward pass; weights are float32 either way."""
     batch: int = 256
     """Episodes per step, always fresh."""
+    first_batch: int = 0
+    """Episodes per step at first, doubled at equal shares of the steps until they are `batch`; 0: `batch` all along."""
     steps: int = 2000
     seeds: tuple[int, ...] = (0,)
     """Each seed is one network: its data, initialisation and schedule depend on nothing else."""
@@ -120,6 +123,11 @@ class Recipe:
         require_choice("precision", self.precision, ("float32", "bfloat16"))
         for option in ("batch", "steps", "validate_every", "validation_episodes", "checkpoint_every"):
             require_int(option, getattr(self, option), 1)
+        require_int("first_batch", self.first_batch, 0)
+        halved = [self.batch >> times for times in range(self.batch.bit_length()) if self.batch % (1 << times) == 0]
+        smaller = ", ".join(map(str, halved[1:])) or "it has none"
+        allowed = f"batch = {self.batch} or one of its halvings ({smaller}); or 0"
+        require(self.first_batch in (0, *halved), "first_batch", self.first_batch, allowed)
         require_int("ladder", self.ladder, 0)
         require(self.ladder <= 10_000, "ladder", self.ladder, "at most 10000")
         require(isinstance(self.seeds, list | tuple), "seeds", self.seeds, "a tuple of different numbers")
@@ -130,6 +138,16 @@ class Recipe:
             len(self.seeds) > 0 and len(set(self.seeds)) == len(self.seeds), "seeds", self.seeds, "different numbers"
         )
         require(isinstance(self.name, str), "name", self.name, "a string")
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stretches of equal batch; one, unless `first_batch` asks for more."""
+        return stages_of(self.first_batch, self.batch, self.steps)
+
+    def sequences(self, step: int | None = None) -> int:
+        """Sequences that each seed has seen before a step; by default in all."""
+        step = self.steps if step is None else step
+        return stage_at(self.stages, step).until(step)
 
     def with_options(self, **options: Any) -> Self:
         """The same recipe with some options changed; each goes to the part that owns it."""
@@ -152,8 +170,10 @@ class Recipe:
         return replace(self, **own)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Plain data for JSON.  A batch that does not grow goes without saying, as it did when none could."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        if not self.first_batch:
+            del plain["first_batch"]
         plain["tunnel"] = tunnels.to_dict(self.tunnel)
         plain["optimiser"], plain["schedule"] = asdict(self.optimiser), asdict(self.schedule)
         return plain

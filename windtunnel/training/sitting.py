@@ -96,7 +96,7 @@ class Sitting:
 
     def _train_group(self, seeds: tuple[int, ...], folder: RunFolder | None, stop: StopRequest) -> bool:
         """Take some seeds to the end together.  False if stopped before it; everything is saved then."""
-        watch = Stopwatch(self._timing_sink(folder), seeds, self.recipe.batch)
+        watch = Stopwatch(self._timing_sink(folder), seeds, self.recipe.sequences)
         networks = [Network(self.recipe, seed, self.device, self.factory) for seed in seeds]
         begun = self._resume(networks, folder)
         if begun == self.recipe.steps:
@@ -256,4 +256,4 @@ def _flat(recipe: Recipe) -> dict[str, Any]:
     """A recipe's options by the names under which `train` takes them."""
     plain = recipe.to_dict()
     parts = plain.pop("optimiser") | plain.pop("schedule")
-    return plain | {"optimiser": parts.pop("kind")} | parts
+    return plain | {"first_batch": recipe.first_batch, "optimiser": parts.pop("kind")} | parts

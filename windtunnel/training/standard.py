@@ -15,8 +15,10 @@ def base(tunnel: Tunnel, model: str, name: str, **model_options: object) -> Reci
 
     Muon on the matrices, because it was ahead of AdamW in the one comparison made (`docs/log.md`); a rate that falls
     to zero in a line, because KL fell most in the last steps of every run.  bfloat16 for speed: its cost in fidelity
-    has not been measured; logits, loss and weights stay in float32.
+    has not been measured; logits, loss and weights stay in float32.  The sequences of recall are more than ten times as
+    long as the others: smaller batches, and fewer of them.
     """
+    long = isinstance(tunnel, Recall)
     return Recipe(
         tunnel,
         model,
@@ -24,8 +26,8 @@ def base(tunnel: Tunnel, model: str, name: str, **model_options: object) -> Reci
         Optimiser(kind="muon", lr=2e-3, muon_lr=0.02, betas=(0.9, 0.95), weight_decay=0.0),
         Schedule(warmup=100, decay="linear", decay_share=0.8),
         precision="bfloat16",
-        batch=1024,
-        steps=3000,
+        batch=256 if long else 1024,
+        steps=1000 if long else 3000,
         validate_every=500,
         validation_episodes=2048,
         checkpoint_every=2000,
@@ -86,10 +88,10 @@ def _bijection_replacement_transformer(tunnel: Tunnel) -> Recipe:
 
 def recall_transformer(tunnel: Tunnel) -> Recipe:
     """Scores that fall with distance: with them the one seed tried found binding within 200 steps; with learned, rotary
-    or no positions none did in the trials of `docs/log.md`.  Long sequences, so smaller batches.
+    or no positions none did in the trials of `docs/log.md`.
     """
     recipe = base(tunnel, "transformer", "recall-transformer", params=PAPER_SIZE, positions="alibi")
-    return recipe.with_options(batch=256, steps=600, validation_episodes=1024)
+    return recipe.with_options(steps=600, validation_episodes=1024)
 
 
 def hmm_transformer_9x256(tunnel: Tunnel) -> Recipe:

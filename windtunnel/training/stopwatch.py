@@ -15,8 +15,11 @@ class Stopwatch:
     validation and saving included); step_s (the steps alone); sequences_per_s over the steps alone.
     """
 
-    def __init__(self, sink: Callable[[dict[str, Any]], None], seeds: tuple[int, ...], batch: int) -> None:
-        self.sink, self.seeds, self.batch = sink, seeds, batch
+    def __init__(
+        self, sink: Callable[[dict[str, Any]], None], seeds: tuple[int, ...], sequences: Callable[[int], int]
+    ) -> None:
+        """sequences(step): how many each seed has seen before that step."""
+        self.sink, self.seeds, self.sequences = sink, seeds, sequences
         self.begin = time.perf_counter()
         self.setup_s = self.step_s = self.all_step_s = 0.0
         self.first = self.told = 0
@@ -42,7 +45,7 @@ class Stopwatch:
 
     def sequences_per_s(self, step: int) -> float:
         """Over the steps of this sitting, all seeds counted."""
-        return self._rate(step - self.first, self.all_step_s)
+        return self._rate(self.first, step, self.all_step_s)
 
     def tell(self, step: int) -> None:
         """Write the record of what came since the last one, if steps did."""
@@ -51,8 +54,9 @@ class Stopwatch:
         now = time.perf_counter()
         record = {"seeds": list(self.seeds), "from": self.told, "to": step, "setup_s": self.setup_s}
         record |= {"train_s": now - self.begin, "step_s": self.step_s}
-        self.sink(record | {"sequences_per_s": self._rate(step - self.told, self.step_s)})
+        self.sink(record | {"sequences_per_s": self._rate(self.told, step, self.step_s)})
         self.begin, self.told, self.setup_s, self.step_s = now, step, 0.0, 0.0
 
-    def _rate(self, steps: int, seconds: float) -> float:
-        return len(self.seeds) * self.batch * steps / seconds if seconds else 0.0
+    def _rate(self, first: int, last: int, seconds: float) -> float:
+        seen = self.sequences(last) - self.sequences(first)
+        return len(self.seeds) * seen / seconds if seconds else 0.0

@@ -50,7 +50,8 @@ def work_of(recipe: Recipe) -> Work:
 
 def engine_for(recipe: Recipe, device: str, seeds: int = 1) -> Engine:
     """Networks of the first seeds, ready to advance together (on a GPU compiled and captured), two steps taken."""
-    recipe = recipe.with_options(steps=1_000_000, seeds=tuple(range(seeds)))  # the table of rates must not end
+    # The table of rates must not end, nor the batch grow.
+    recipe = recipe.with_options(steps=1_000_000, seeds=tuple(range(seeds)), first_batch=0)
     engine = Engine([Network(recipe, seed, device) for seed in recipe.seeds])
     engine.advance(2)
     drain(device)
