@@ -28,7 +28,7 @@ from windtunnel.training.standard import NAMED
 
 HERE = Path(__file__).resolve().parent
 GOALS = "hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,hmm/mlp,hmm/transformer"
-SEVERAL = "hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,recall/transformer"
+SEVERAL = "quick,hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,recall/transformer"
 LOOKED_INTO = "hmm/transformer-9x256,bijection/transformer,hmm/mamba"
 REACH_S = {"hmm-transformer-long": 400, "hmm-transformer-9x256": 140, "hmm-mamba": 160, "hmm-linear-attention": 180}
 REACH_USUAL_S = 110

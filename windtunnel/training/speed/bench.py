@@ -92,6 +92,7 @@ def _seeds(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
             "cost_of_one": times["together_ms"] / times["one_ms"],
             # What the card asks for as much work of a single network: near five, one seed has filled it.
             "cost_of_batch": times["larger_ms"] / times["one_ms"],
+            **({"busy_share": one["busy_share"]} if "busy_share" in one else {}),
             "memory_mib": several["memory_mib"],
         }
 

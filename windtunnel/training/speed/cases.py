@@ -36,10 +36,12 @@ _LAST = "recall/mamba"  # on a CPU its plain scan over 294 positions takes secon
 
 
 def cases(device: str) -> dict[str, Recipe]:
-    """Every tunnel with every built-in architecture, as `tunnel/model`; on a GPU also the paper's HMM shape, on a CPU
-    also `quick`, the smallest thing one can train."""
+    """Every tunnel with every built-in architecture, as `tunnel/model`; `quick`, the smallest thing one can train; and
+    on a GPU the paper's HMM shape."""
     preset = default_preset(device)
-    found = {"hmm/transformer-9x256": hmm_transformer_9x256(HMM())} if preset == "standard" else {"quick": quick_case()}
+    found = {"quick": quick_case()}
+    if preset == "standard":
+        found["hmm/transformer-9x256"] = hmm_transformer_9x256(HMM())
     found |= {f"{world}/{model}": recipe_for(TUNNELS[world], model, preset) for world, model in _pairs()}
     order = [name for name in dict.fromkeys([*_FIRST, *found]) if name in found and name != _LAST]
     return {name: found[name] for name in [*order, _LAST]}

@@ -42,6 +42,33 @@ def seconds_each(advance: Callable[[int], object], device: str, about_s: float) 
     return sum(fastest) / len(fastest)
 
 
+def busy_ms(replay: Callable[[], object], device: str, times: int = 5) -> float:
+    """Milliseconds per call in which at least one kernel runs on the GPU."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(times):
+            replay()
+        drain(device)
+    spans = [
+        (event.time_range.start, event.time_range.end)
+        for event in profile.events() or ()
+        if event.device_type.name == "CUDA"
+    ]
+    return covered(spans) / times / 1e3
+
+
+def covered(spans: list[tuple[float, float]]) -> float:
+    """Length of the union of intervals.
+
+    >>> covered([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
+    4.0
+    """
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
 @dataclass
 class Limit:
     """A time limit that starts when it is made.  What comes too late is left out and named, never dropped silently."""

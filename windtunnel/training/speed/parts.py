@@ -20,7 +20,7 @@ import torch
 from windtunnel.training.halves import in_halves
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
-from windtunnel.training.speed.clock import drain, seconds
+from windtunnel.training.speed.clock import busy_ms, drain, seconds
 from windtunnel.training.speed.rates import engine_for
 
 PARTS = ("sampling", "forward", "backward", "optimiser")
@@ -98,33 +98,6 @@ def _in_turns(pieces: dict[str, Callable[[], object]], device: str, about_s: flo
     if device != "cpu":
         return {name: statistics.median(taken) for name, taken in times.items()}
     return {name: statistics.quantiles(taken, n=4)[0] for name, taken in times.items()}
-
-
-def busy_ms(replay: Callable[[], object], device: str, times: int = 5) -> float:
-    """Milliseconds per call in which at least one kernel runs on the GPU."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for _ in range(times):
-            replay()
-        drain(device)
-    spans = [
-        (event.time_range.start, event.time_range.end)
-        for event in profile.events() or ()
-        if event.device_type.name == "CUDA"
-    ]
-    return covered(spans) / times / 1e3
-
-
-def covered(spans: list[tuple[float, float]]) -> float:
-    """Length of the union of intervals.
-
-    >>> covered([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
-    4.0
-    """
-    total, reached = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        total += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return total
 
 
 def operations(recipe: Recipe, device: str, steps: int = 3, most: int = 16) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from windtunnel.fidelity import evaluate
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
-from windtunnel.training.speed.clock import drain, seconds, seconds_each
+from windtunnel.training.speed.clock import busy_ms, drain, seconds, seconds_each
 from windtunnel.training.speed.memory import COUNTED, MEASURED, counted_bytes
 from windtunnel.training.turn import turn as hold
 
@@ -62,7 +62,8 @@ def training_rate(
     recipe: Recipe, device: str, about_s: float, seeds: int = 1, turn: Path | None = None
 ) -> dict[str, Any]:
     """Sequences per second of whole training steps (sampling, forward, backward, optimiser) of some seeds together,
-    over about that many seconds; memory; and the seconds it took to build, compile and capture.
+    over about that many seconds; memory; the seconds it took to build, compile and capture; and on a GPU the share of
+    the time in which a kernel runs.
 
     turn  file of the turns that other measurements on this card take: steps are counted while it is held
     """
@@ -74,6 +75,7 @@ def training_rate(
     setup = time.perf_counter() - start
     with nullcontext() if turn is None else hold(turn):
         each = seconds_each(engine.advance, device, about_s)
+        busy_s = 0.0 if device == "cpu" else busy_ms(partial(engine.advance, 1), device) / 1e3
     if device != "cpu":
         memory, kind = torch.cuda.max_memory_allocated(device), MEASURED
     else:
@@ -86,6 +88,7 @@ def training_rate(
         "setup_s": setup,
         "memory_mib": memory / 2**20,
         "memory_kind": kind,
+        **({"busy_share": min(1.0, busy_s / each)} if busy_s else {}),
     }
 
 

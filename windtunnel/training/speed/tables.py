@@ -54,6 +54,7 @@ _COLUMNS: dict[str, list[tuple[str, str, Callable[[Any], str]]]] = {
         ("ms_per_step", "ms per step", _short),
         ("flops_per_sequence", "MFLOP per sequence", lambda value: _short(value / 1e6)),
         ("share_of_peak", "share of matrix rate", _percent),
+        ("busy_share", "time with a kernel running", _percent),
         ("memory_mib", "MiB", _count),
         ("setup_s", "set-up s", _short),
     ],
@@ -65,6 +66,7 @@ _COLUMNS: dict[str, list[tuple[str, str, Callable[[Any], str]]]] = {
         ("together_ms", "together, ms per step", _short),
         ("cost_of_one", "cost against one", _times),
         ("cost_of_batch", "one seed, the batch as many times", _times),
+        ("busy_share", "one seed, time with a kernel running", _percent),
         ("memory_mib", "MiB", _count),
     ],
     "sampling": [
