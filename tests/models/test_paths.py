@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
@@ -204,6 +206,25 @@ def test_compilation_that_fails_falls_back_to_eager_with_one_line(monkeypatch):
         first = forward(inputs.tokens, inputs.features, inputs.readout)
     assert torch.equal(first, logits(model, inputs))
     assert torch.equal(forward(inputs.tokens, inputs.features, inputs.readout), first)  # and does not warn again
+
+
+def test_every_shape_is_compiled_however_many_there_are():
+    """torch itself would run the ninth uncompiled; fullgraph turns that into the warning of a failed compilation."""
+    torch.compiler.reset()
+    tunnel, shapes = TUNNELS["hmm-rows"], []
+
+    def backend(graph, examples):
+        shapes.append([tuple(example.shape) for example in examples if torch.is_tensor(example)])
+        return graph.forward
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        for count in range(2, 14):
+            model = small("mlp-full", tunnel)  # another network each time, as in a study
+            inputs = tunnel.sample(count, dtype=torch.float32).inputs
+            fast = models.compiled(model, backend=backend)(inputs.tokens, inputs.features, inputs.readout)
+            assert torch.equal(fast, logits(model, inputs))
+    assert len(shapes) == 12
 
 
 def test_a_model_that_cannot_be_compiled_stays_eager():

@@ -1,4 +1,4 @@
-"""The forward pass, compiled where that is possible."""
+"""Functions compiled once for every shape they meet; the forward pass, compiled where that is possible."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+_SHAPES = 1024  # that one function may be compiled for in a process
+
+
+def specialised(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """`torch.compile` of a function, anew for every shape.
+
+    All networks of a process share one forward function, and all samplers one draw.  After eight shapes torch would run
+    the ninth uncompiled: a study, or a benchmark of many cases, has more.
+    """
+    import torch._dynamo.config as limits  # what `torch.compile` loads anyway, and `import windtunnel` should not
+
+    limits.recompile_limit = max(limits.recompile_limit, _SHAPES)
+    limits.accumulated_recompile_limit = max(limits.accumulated_recompile_limit, _SHAPES)
+    return torch.compile(function, **({"dynamic": False} | options))
+
 
 def compiled(model: nn.Module, **options: Any) -> Callable[..., Tensor]:
     """`model.forward` through `torch.compile(fullgraph=True, **options)`.
@@ -18,8 +33,7 @@ def compiled(model: nn.Module, **options: Any) -> Callable[..., Tensor]:
     """
     if not getattr(model, "compilable", True):
         return model.forward
-    options = {"fullgraph": True, "dynamic": False} | options
-    fast = torch.compile(model.forward, **options)
+    fast = specialised(model.forward, **({"fullgraph": True} | options))
     settled: Callable[..., Tensor] | None = None
 
     def forward(*arguments: Any) -> Tensor:

@@ -20,6 +20,7 @@ from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.models.adapt import require_causal
+from windtunnel.models.compiled import specialised
 from windtunnel.models.registry import Factory, is_built_in
 from windtunnel.training.halves import half_the_threads, in_halves, worth_halving
 from windtunnel.training.optimiser import Stepper, finish_together
@@ -70,7 +71,7 @@ class Network:
     def compile(self) -> None:
         """Fuse the forward pass and the sampler; both still trace to the same numbers within rounding."""
         self._forward = models.compiled(self.model)
-        self._sample = torch.compile(self._draw, dynamic=False)
+        self._sample = specialised(self._draw)
         self._halved = self._few_threads = False
 
     def _draw(self, step: Tensor, seed: int | Tensor) -> Batch:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from windtunnel.models.compiled import specialised
 from windtunnel.training.speed.clock import seconds_each
 from windtunnel.tunnels import STREAMS, Source, Tunnel
 
@@ -42,7 +43,7 @@ def _fused(tunnel: Tunnel, device: str) -> Callable[[int, int], tuple[Tensor | N
         episodes = tunnel.episodes(tunnel.draw(Source(seed, STREAMS.index("train"), numbers)), torch.float32)
         return episodes.inputs.tokens, episodes.inputs.features, episodes.labels, episodes.posterior
 
-    fast = torch.compile(draw, dynamic=False)
+    fast = specialised(draw)
 
     def call(count: int, seed: int) -> tuple[Tensor | None, ...]:
         return fast(torch.tensor(seed, device=device), torch.arange(count, device=device))
