@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tables import table
 
-from windtunnel.training.speed.records import Attempt, attempts_in, records, verdicts
+from windtunnel.training.speed.cases import PAIRS
+from windtunnel.training.speed.records import CACHE_FILLED, Attempt, attempts_in, records, verdicts
 
 
 def load_attempts(folder: Path) -> list[Attempt]:
@@ -21,12 +22,13 @@ def load_attempts(folder: Path) -> list[Attempt]:
 def _row(one: Attempt) -> list[str]:
     passed = sorted(value for value in one.seconds if math.isfinite(value))
     first, *later = one.setup_s
-    setup = f"{first:.1f} / {f'{statistics.median(later):.1f}' if later else '–'}"
+    filled = "*" * (one.note == CACHE_FILLED)
+    setup = f"{first:.1f}{filled} / {f'{statistics.median(later):.1f}' if later else '–'}"
     spread = f"{passed[0]:.1f} – {passed[-1]:.1f}" if passed else ""
     median = f"{one.median_s:.1f}" if math.isfinite(one.median_s) else "not reached"
     _, tunnel, model, target = one.key
     where = [f"{tunnel} / {model}", f"{target:g}", median, spread, f"{one.reached} of {len(one.seconds)}"]
-    recipe = f"{one.recipe} ({one.note})" if one.note else one.recipe
+    recipe = f"{one.recipe} ({one.note})" if one.note and not filled else one.recipe
     return [*where, setup, recipe, one.date[:10], one.commit]
 
 
@@ -40,8 +42,9 @@ def page(attempts: list[Attempt]) -> str:
         "Written by `python docs/making/pages.py` from `benchmarks/results/*/records/`; do not edit. Seconds of"
         " training of one network alone until it is within so many bits (KL) of the exact belief, the median over"
         " seeds; set-up (building, compiling, capturing) and validation are not on the clock. Set-up is given twice:"
-        " for the first seed, which compiles unless a note says otherwise, and as the median of the later ones, which"
-        " in the same process find that done."
+        " for the first seed, which compiles (with an asterisk: an earlier process had filled the compiler's cache),"
+        " and as the median of the later ones, which in the same process find that done."
+        " Every 0.25 or 0.5 s of training the network is looked at, so times are that coarse."
         " A pass is confirmed on 20,000 further validation episodes unless the file says otherwise. A record is"
         " replaced only by an attempt of at least five seeds that is faster at p < 0.01 (one-sided rank-sum test). A"
         " world with other settings than the usual ones, which are then named, has records of its own.",
@@ -58,4 +61,12 @@ def page(attempts: list[Attempt]) -> str:
         if others:
             rows = [[*_row(verdict.attempt), f"{verdict.kind}, {verdict.why}"] for verdict in others]
             lines += ["### All other attempts, oldest first", "", *table([*columns, "verdict"], rows)]
+    lines += _not_tried(attempts)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _not_tried(attempts: list[Attempt]) -> list[str]:
+    """Which tunnel × architecture nobody has tried."""
+    tried = {(one.key[1].split()[0], one.key[2]) for one in attempts}
+    left = [pair for pair in PAIRS if tuple(pair.split("-", 1)) not in tried]
+    return [f"Not tried yet, out of {len(PAIRS)} pairs: {', '.join(left)}."] if left else []

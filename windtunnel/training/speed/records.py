@@ -19,6 +19,8 @@ from typing import Any
 
 from windtunnel import tunnels
 
+CACHE_FILLED = "set-up: the compiler cache was filled by an earlier process"
+"""What the maker of an attempt notes whose first set-up had compiled work to go back to."""
 FEWEST_SEEDS = 5
 ALPHA = 0.01
 _MOST_DEALS = 200_000
@@ -32,7 +34,7 @@ class Attempt:
     recipe   its name, with what was changed
     seconds  of training, one per seed; infinite for a seed that never passed
     setup_s  seconds of building, compiling and capturing, one per seed in the order of training: the first has no
-             compiled work to go back to, unless the note says so; the later ones, in the same process, have
+             compiled work to go back to, unless the note says CACHE_FILLED; the later ones, in the same process, have
     date, commit, file   where it comes from
     note     what its maker had to say
     """
