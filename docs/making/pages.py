@@ -18,7 +18,7 @@ import geometry_page
 import primitives_figure
 import readme_parts
 import records_page
-import tables
+import results_page
 
 from windtunnel.study import zoo
 from windtunnel.study.claims import CLAIMS
@@ -35,7 +35,7 @@ def pages(root: Path) -> dict[str, str | None]:
     results = root / "benchmarks" / "results"
     study = StudyFolder(root / STUDY)
     found: dict[str, str | None] = {
-        "docs/results.md": tables.page(results),
+        "docs/results.md": results_page.page(results),
         "docs/records.md": records_page.page(records_page.load_attempts(results)),
         "docs/geometry.md": geometry_page.page(study, results) if study.exists() else None,
         readme_parts.FIGURE: primitives_figure.figure(study) if study.exists() else None,

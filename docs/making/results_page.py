@@ -1,0 +1,98 @@
+"""docs/results.md: what the committed recipes reach, and how fast."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from speed_parts import bench_part, kernels_part, sampling_part, seeds_part, training_part
+from tables import BUDGET, budget, interval, load, made_with, table
+
+from windtunnel.errors import InputError
+from windtunnel.study import compare
+from windtunnel.study.quantity import Quantity
+
+
+def reach_part(folder: Path) -> list[str]:
+    """What recipes reach, one row each; then HMMs beyond their trained length."""
+    results = [load(path) for path in sorted(folder.glob("*.json"))]
+    rows, longer = [], []
+    for result in results:
+        home, seconds = result["scores"]["home"], result["seconds"]
+        rows.append(
+            [
+                result["name"],
+                budget(result["recipe"]),
+                interval(home["kl_bits"]),
+                interval(home["entropy_mae_bits"]),
+                interval(home["curve_mae_bits"]),
+                f"{home['accuracy']['mean']:.4f} ({home['exact_accuracy']:.4f})",
+                f"{seconds['train']:.0f} + {seconds['setup']:.0f}",
+                result["environment"]["commit"],
+            ]
+        )
+        for length in (30, 50):
+            if f"length-{length}" in result["scores"]:
+                whole, beyond = (result["scores"][f"length-{length}{part}"] for part in ("", "-extrapolated"))
+                told = [interval(score[name]) for score in (whole, beyond) for name in ("kl_bits", "entropy_mae_bits")]
+                longer.append([result["name"], str(length), *told])
+    shape = ["recipe", BUDGET, "KL, bits", "entropy error per sequence, bits", "of the averaged curve, bits"]
+    lines = ["## What the recipes reach", "", made_with(results[0]["environment"]), ""]
+    lines += table([*shape, "accuracy (exact)", "seconds: training + set-up", "commit"], rows)
+    lines += ["Training seconds are those of all seeds together.", ""]
+    columns = [
+        "recipe",
+        "length",
+        "KL",
+        "entropy error per sequence",
+        "KL, new positions",
+        "entropy error, new positions",
+    ]
+    lines += ["## Beyond the trained length of 20", ""]
+    return lines + table(columns, longer)
+
+
+def again_part(first: Path, again: Path) -> list[str]:
+    """The same recipes on the same seeds, at a later commit: is what they reach still the same?"""
+    rows = []
+    for path in sorted(again.glob("*.json")):
+        before, after = load(first / path.name), load(path)
+        if before["recipe"] != after["recipe"]:
+            raise InputError(f"{path}: must be of the same recipe and seeds as {first / path.name}")
+        seeds = tuple(after["recipe"]["seeds"])
+        told = [after["name"]]
+        for name in ("kl_bits", "entropy_mae_bits"):
+            old, new = (result["scores"]["home"][name] for result in (before, after))
+            quantities = [replace(Quantity.of_record(record), seeds=seeds) for record in (new, old)]
+            told += [interval(old), interval(new), f"{compare.ratio(*quantities).brief(3)} ×"]
+        rows.append([*told, f"{before['environment']['commit']} → {after['environment']['commit']}"])
+    columns = ["recipe", "KL, bits: then", "now", "ratio", "entropy error, bits: then", "now", "ratio", "commits"]
+    say = (
+        "Ratios are geometric means over seeds, paired, with 95% intervals: one that holds 1 does not show a change."
+        " Even the same seed on the same code does not come out the same twice, because sums on a GPU are taken in any"
+        " order."
+    )
+    return ["## The same recipes again, as the code has grown faster", "", say, "", *table(columns, rows)]
+
+
+def page(results: Path) -> str:
+    """The whole page, from the folder of the result files."""
+    lines = [
+        "# Results",
+        "",
+        "Written by `python docs/making/pages.py` from `benchmarks/results/`; do not edit. Intervals are 95%, over"
+        " seeds where a recipe has several and over sequences otherwise. `docs/log.md` tells what was tried, and what"
+        " failed.",
+        "",
+    ]
+    lines += reach_part(results / "h200" / "reach")
+    lines += again_part(results / "h200" / "reach", results / "h200" / "reach-again")
+    lines += training_part(sorted((results / "h200").glob("training*.json")))
+    lines += seeds_part(sorted((results / "h200" / "seeds").glob("*.json")))
+    lines += kernels_part(results / "h200" / "kernels.json")
+    lines += sampling_part(results / "h200" / "sampling.json", "a GPU")
+    lines += sampling_part(results / "cpu" / "sampling.json", "a CPU")
+    lines += bench_part(results / "h200" / "profile.json", "Where the time goes, on a GPU")
+    lines += bench_part(results / "h200" / "growth.json", "As networks, batches and sequences grow, on a GPU")
+    lines += bench_part(results / "cpu" / "bench.json", "Where the time goes, on a CPU")
+    return "\n".join(lines).rstrip() + "\n"

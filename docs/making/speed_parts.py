@@ -1,0 +1,109 @@
+"""The parts of docs/results.md on speed, each from one kind of result file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tables import load, made_with, table
+
+from windtunnel.training.speed.tables import tables
+
+BESIDE = ("profile", "evaluation", "growth", "startup", "compile")
+"""Sections of `windtunnel bench` that have no part of their own."""
+
+
+def training_part(files: list[Path]) -> list[str]:
+    """Throughput of training steps; of sittings on one machine each."""
+    results = [load(file) for file in files]
+    rows = [
+        [
+            row["case"],
+            str(row["seeds"]),
+            str(row["batch"]),
+            f"{row['sequences_per_s']:,.0f}",
+            f"{row['ms_per_step']:.2f}",
+            f"{100 * row['share_of_peak']:.1f}%",
+            f"{row['setup_s']:.0f}",
+            result["environment"]["commit"],
+        ]
+        for result in results
+        for row in result["training"]
+    ]
+    columns = ["case", "seeds", "batch", "sequences/s", "ms per step", "share of matrix rate", "set-up, s", "commit"]
+    rates = " and ".join(f"{result['matrix_flops_per_s'] / 1e12:.0f}" for result in results)
+    where = f"{made_with(results[0]['environment'])}; {rates} TFLOP/s in a large bfloat16 matrix product"
+    return ["## Training throughput", "", where, "", *table(columns, rows)]
+
+
+def seeds_part(files: list[Path]) -> list[str]:
+    """Five seeds in one step against one; and the same five times the work as one network's batch, for scale."""
+    newest = {  # a case at a batch was measured again on a quiet card, in the file that comes last
+        (row["case"], row["batch"]): (row, result) for result in map(load, files) for row in result["seeds"]
+    }
+    rows = [
+        [
+            row["case"],
+            str(row["batch"]),
+            f"{row['one_ms']:.2f}",
+            f"{row['together_ms']:.2f}",
+            f"{row['cost_of_one']:.2f} ×",
+            f"{row['cost_of_batch']:.2f} ×",
+            f"{100 * row['busy_share']:.0f}%" if "busy_share" in row else "",
+            result["environment"]["commit"],
+        ]
+        for row, result in newest.values()
+    ]
+    rows.sort(key=lambda row: (-int(row[1]), row[0]))
+    columns = ["case", "batch", "one seed, ms", "five seeds, ms", "cost", "cost of five times the batch"]
+    columns += ["one seed: time with a kernel running", "commit"]
+    where = (
+        f"{made_with(load(files[-1])['environment'])}; milliseconds per step. Those at f0f409c were taken in turns with"
+    )
+    where += " other work on the card."
+    scale = (
+        "A batch five times as large is the same work in one network, with one optimiser step instead of five and each"
+        " weight read once: with these kernels five seeds cannot cost less. Where that alone costs more than 3 times"
+        " one seed, the card is full in this sense, though not of arithmetic (the table above has the shares of the"
+        " matrix rate): one seed keeps kernels running nearly all the time, and they are large enough to fill it."
+        " `quick` and the batches of 64 have small kernels, which run side by side."
+    )
+    return ["## Five seeds in one step", "", where, scale, "", *table(columns, rows)]
+
+
+def kernels_part(path: Path) -> list[str]:
+    """Our GPU kernels against the plain form of the same, compiled."""
+    result = load(path)
+    rows = []
+    for row in result["kernels"]:
+        ours, twin = row["ours"], row["twin"]
+        timed = [f"{part[key]:.3f}" for key in ("forward_ms", "both_ms") for part in (ours, twin)]
+        rows.append([row["kernel"], *timed, f"{twin['both_ms'] / ours['both_ms']:.1f} ×"])
+    columns = ["kernel", "forward, ms", "compiled twin", "both ways, ms", "compiled twin", "as fast, both ways"]
+    where = f"{made_with(result['environment'])}, beside other work on the card: the ratios count."
+    return ["## Kernels against their plain twins", "", where, "", *table(columns, rows)]
+
+
+def sampling_part(path: Path, place: str) -> list[str]:
+    """Episodes per second beside plain NumPy."""
+    result = load(path)
+    rows = [
+        [row["tunnel"], f"{row['episodes_per_s']:,.0f}", f"{row['over_plain']:.1f} ×", f"{row['over_tuned']:.1f} ×"]
+        for row in result["rows"]
+    ]
+    columns = ["sampler", "episodes/s", "over plain NumPy", "over tuned NumPy"]
+    environment = result["environment"]
+    where = f"{made_with(environment)}, {environment['threads']} threads"
+    return [f"## Sampling with exact posteriors on {place}", "", where, "", *table(columns, rows)]
+
+
+def bench_part(path: Path, title: str) -> list[str]:
+    """What `windtunnel bench` tells besides throughput: where a step goes, how it grows, evaluation and start-up.
+    Nothing, where that was not measured."""
+    if not path.exists():
+        return []
+    result = load(path)
+    place = result["environment"]
+    there = {section: result[section] for section in BESIDE if result.get(section)}
+    lines = [line for made in tables(there) for line in (f"### {made.title}", "", *table(made.columns, made.rows))]
+    where = f"{made_with(place)}, commit {place['commit']}; as `windtunnel bench` tells it."
+    return [f"## {title}", "", where, "", *lines]
