@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from common import Parser, positive, run, save, whole
 from reach import changed
+from warm import mark
 
 from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import require_choice
@@ -65,6 +66,7 @@ def _attempt_one(name: str, recipe: Recipe, options: argparse.Namespace, where: 
         "targets_bits": list(targets),
     }
     result |= {"every_s": options.every, "confirm_episodes": options.confirm, "note": options.note, "seeds": []}
+    result["cache_filled"] = options.device != "cpu" and mark(recipe).exists()
     file = path.with_name(f"{path.name}-{result['date'].replace(':', '')}.json")
     for seed in range(options.first_seed, options.first_seed + options.seeds):
         found = time_to_fidelity(recipe, seed, options.device, targets, options.every, options.confirm)

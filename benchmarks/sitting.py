@@ -6,8 +6,7 @@
 
 A job that has ended is not done again: given once more, the command goes on where it was stopped.  What a job said is
 kept as NAME.txt; results are laid out as in benchmarks/results/h200, to be copied there.  Seconds are those of one
-H200.  `warm` compiles side by side, and measures nothing, what records, seeds and growth then find done; attempts at
-records say so.
+H200.  `warm` compiles side by side, and measures nothing, what records, seeds and growth then find done.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require_choice
 from windtunnel.training.files import require_writable
 from windtunnel.training.speed.cases import PAIRS
-from windtunnel.training.speed.records import CACHE_FILLED
 from windtunnel.training.standard import NAMED
 
 HERE = Path(__file__).resolve().parent
 GOALS = "hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,hmm/mlp,hmm/transformer"
-SEVERAL = "quick,hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,recall/transformer"
+SEVERAL = f"quick,{GOALS},recall/transformer"
 LOOKED_INTO = "hmm/transformer-9x256,bijection/transformer,hmm/mamba"
 REACH_S = {"hmm-transformer-long": 400, "hmm-transformer-9x256": 140, "hmm-mamba": 160, "hmm-linear-attention": 180}
 REACH_USUAL_S = 110
-# Seeds and seconds of an attempt; five can be a record.  Fewer where a training is long or is known to reach nothing.
+# Seeds of an attempt, of which five can be a record, and seconds; settings.  On recall Mamba takes the rate that the
+# study's sweep chose for it; the LSTM and linear attention are stopped after a third of their steps.
 RECORDS = {
-    "hmm-mamba": (5, 215),
-    "hmm-linear-attention": (5, 250),
-    "bijection-mamba": (3, 150),
-    "bijection-linear-attention": (3, 190),
-    "recall-mamba": (3, 130),
-    "recall-lstm": (3, 80),
-    "recall-mlp": (3, 50),
-    "recall-linear-attention": (3, 200),
+    "hmm-mamba": (5, 215, ""),
+    "hmm-linear-attention": (5, 250, ""),
+    "bijection-mamba": (5, 240, ""),
+    "bijection-linear-attention": (3, 190, ""),
+    "recall-mamba": (3, 350, " --set lr=0.00067 --set muon_lr=0.0067"),
+    "recall-lstm": (3, 80, " --set steps=1000"),
+    "recall-mlp": (3, 110, ""),
+    "recall-linear-attention": (3, 200, " --set steps=1000"),
 }
-RECORD_USUAL = (5, 115)
+RECORD_USUAL = (5, 115, "")
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,6 @@ class Job:
 
     def command(self, out: Path) -> list[str]:
         words = [word.replace("OUT", str(out)) for word in self.words.split()]
-        if self.script == "records" and (out / "warm.txt").exists():
-            words += ["--note", CACHE_FILLED]
         return [sys.executable, str(HERE / f"{self.script}.py"), *words]
 
 
@@ -78,9 +75,10 @@ def jobs() -> dict[str, Job]:
         "record-bijection-posterior": Job(
             "records", "attempt bijection-transformer-posterior --seeds 5 --out OUT/records", 165
         ),
-        "seeds": Job("training", f"--only seeds,{SEVERAL} --json OUT/seeds/seeds.json", 150),
+        "seeds": Job("training", f"--only seeds,{SEVERAL} --json OUT/seeds/seeds.json", 170),
         "profile": Job("training", f"--only profile,evaluation,{LOOKED_INTO} --json OUT/profile.json", 100),
         "growth": Job("training", "--only growth --json OUT/growth.json", 200),
+        "compile": Job("training", f"--only compile,{LOOKED_INTO} --json OUT/compile.json", 200),
         "instruments": Job("instruments", "--growth --json OUT/instruments.json", 320),
         "sampling": Job("sampling", "--device cuda --json OUT/sampling.json", 15),
         "kernels": Job("kernels", "--json OUT/kernels.json", 60),
@@ -92,8 +90,8 @@ def jobs() -> dict[str, Job]:
         words = f"--only {name} --seeds {seeds} --out OUT/reach"
         found[f"reach-{name}"] = Job("reach", words, REACH_S.get(name, REACH_USUAL_S))
     for name in PAIRS:
-        seeds, about_s = RECORDS.get(name, RECORD_USUAL)
-        words = f"attempt {name} --seeds {seeds} --every 0.5 --out OUT/records"
+        seeds, about_s, settings = RECORDS.get(name, RECORD_USUAL)
+        words = f"attempt {name} --seeds {seeds} --every 0.5 --out OUT/records{settings}"
         found[f"record-{name}"] = Job("records", words, about_s)
     return found
 

@@ -4,21 +4,24 @@
 
 Names are those of `benchmarks/records.py`; `seeds` and `growth` stand for the larger batches, and the larger networks,
 of those sections of `benchmarks/training.py`.  Each is built, compiled, captured and dropped.  Nothing is measured: the
-seconds told are those of many compilers at once.
+seconds told are those of many compilers at once.  What was compiled is marked in the cache itself, so that an attempt
+at a record can say whether its set-up found it there.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from pathlib import Path
 
 from common import Parser, run, whole
 from reach import changed
 
 from windtunnel.environment import require_device
-from windtunnel.errors import require_choice
+from windtunnel.errors import InputError, require_choice
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
@@ -49,12 +52,24 @@ def chosen(words: list[str], settings: list[str], cases_of_seeds: list[str]) -> 
     return found
 
 
+def kind(recipe: Recipe) -> str:
+    """A name for what is compiled: sections share theirs, and seeds, steps and names change nothing."""
+    return hashlib.sha256(repr(recipe.with_options(seeds=(0,), steps=1, name="")).encode()).hexdigest()[:16]
+
+
 def unlike(recipes: dict[str, Recipe]) -> dict[str, Recipe]:
-    """Each kind of compiled step once: sections share theirs, and seeds, steps and names change nothing."""
+    """Each kind once."""
     seen: dict[str, str] = {}
     for label, recipe in recipes.items():
-        seen.setdefault(repr(recipe.with_options(seeds=(0,), steps=1, name="")), label)
+        seen.setdefault(kind(recipe), label)
     return {label: recipes[label] for label in seen.values()}
+
+
+def mark(recipe: Recipe) -> Path:
+    """The file in the compiler's cache that says that this was compiled; gone with the cache, or with the machine."""
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    return Path(cache_dir()) / "windtunnel" / kind(recipe)
 
 
 def ready(recipe: Recipe) -> float:
@@ -75,14 +90,21 @@ def main() -> None:
     recipes = unlike(chosen(options.only.split(","), options.set, of_seeds))
     require_device("cuda")
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no helpers of its own for each of the workers
-    start = time.perf_counter()
+    start, failed = time.perf_counter(), []
     with ProcessPoolExecutor(options.workers, get_context("spawn")) as pool:
         waiting = {pool.submit(ready, recipe): label for label, recipe in recipes.items()}
         for done in as_completed(waiting):
-            error = done.exception()
-            told = f"{done.result():.0f} s" if error is None else f"failed: {' '.join(str(error).split())[:200]}"
-            print(f"{waiting[done]}: {told}", flush=True)
-    print(f"{len(recipes)} in {time.perf_counter() - start:.0f} s")
+            label = waiting[done]
+            if error := done.exception():
+                failed.append(label)
+                print(f"{label}: failed: {' '.join(str(error).split())[:200]}", flush=True)
+            else:
+                mark(recipes[label]).parent.mkdir(parents=True, exist_ok=True)
+                mark(recipes[label]).touch()
+                print(f"{label}: {done.result():.0f} s", flush=True)
+    print(f"{len(recipes) - len(failed)} of {len(recipes)} in {time.perf_counter() - start:.0f} s")
+    if failed:
+        raise InputError(f"not compiled: {', '.join(failed)}; the reasons are above")
 
 
 if __name__ == "__main__":

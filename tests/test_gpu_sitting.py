@@ -39,11 +39,3 @@ def test_what_was_done_is_not_done_again_and_what_failed_is(known, tmp_path, cap
 
 def test_every_job_is_a_script_of_the_folder():
     assert all((ROOT / "benchmarks" / f"{job.script}.py").exists() for job in jobs().values())
-
-
-def test_an_attempt_says_that_its_work_was_compiled_before(tmp_path):
-    job = jobs()["record-hmm-mamba"]
-    assert "--note" not in job.command(tmp_path)
-    (tmp_path / "warm.txt").write_text("12 in 60 s")
-    assert job.command(tmp_path)[-1].endswith("filled by an earlier process")
-    assert "--note" not in jobs()["seeds"].command(tmp_path)

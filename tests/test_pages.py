@@ -147,7 +147,7 @@ def test_what_a_network_is_made_of():
     attentive = recipe_for(tunnel, "transformer").with_options(model_options=options)
     shape, positions, optimiser = geometry_page.made_of(attentive)
     assert (shape, positions) == ("2 × 48, 3 heads", "rope")
-    assert f"batch {attentive.batch}" in optimiser and f"AdamW {attentive.optimiser.lr:.2g}" in optimiser
+    assert f"batch {attentive.batch:,}" in optimiser and f"AdamW {attentive.optimiser.lr:.2g}" in optimiser
     shape, positions, _ = geometry_page.made_of(recipe_for(tunnel, "lstm"))
     assert shape.endswith(", residual") and positions == "–"
 

@@ -25,6 +25,7 @@ from windtunnel.study.quantity import Quantity
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 from windtunnel.training.recipe import Recipe
+from windtunnel.training.stages import batch_told
 
 Entry = Mapping[str, Any]
 UNKNOWABLE = "not identifiable"
@@ -126,7 +127,7 @@ def made_of(recipe: Recipe) -> list[str]:
     style = f", {shape['style']}" if "style" in shape else ""
     how = recipe.optimiser
     rate = f"Muon {how.muon_lr:.2g}, AdamW {how.lr:.2g}" if how.kind == "muon" else f"AdamW {how.lr:.2g}"
-    batch = f"batch {recipe.batch}, target: {recipe.supervision}"
+    batch = f"batch {batch_told(recipe.first_batch, recipe.batch)}, target: {recipe.supervision}"
     return [f"{shape['depth']} × {shape['width']}{heads}{style}", str(shape.get("positions", "–")), f"{rate}, {batch}"]
 
 

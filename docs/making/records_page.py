@@ -10,7 +10,7 @@ from pathlib import Path
 from tables import table
 
 from windtunnel.training.speed.cases import PAIRS
-from windtunnel.training.speed.records import CACHE_FILLED, Attempt, attempts_in, records, verdicts
+from windtunnel.training.speed.records import EXACT_BELIEF, Attempt, attempts_in, records, verdicts
 
 
 def load_attempts(folder: Path) -> list[Attempt]:
@@ -22,13 +22,12 @@ def load_attempts(folder: Path) -> list[Attempt]:
 def _row(one: Attempt) -> list[str]:
     passed = sorted(value for value in one.seconds if math.isfinite(value))
     first, *later = one.setup_s
-    filled = "*" * (one.note == CACHE_FILLED)
-    setup = f"{first:.1f}{filled} / {f'{statistics.median(later):.1f}' if later else '–'}"
+    setup = f"{first:.1f}{'*' * one.cache_filled} / {f'{statistics.median(later):.1f}' if later else '–'}"
     spread = f"{passed[0]:.1f} – {passed[-1]:.1f}" if passed else ""
     median = f"{one.median_s:.1f}" if math.isfinite(one.median_s) else "not reached"
     _, tunnel, model, target = one.key
     where = [f"{tunnel} / {model}", f"{target:g}", median, spread, f"{one.reached} of {len(one.seconds)}"]
-    recipe = f"{one.recipe} ({one.note})" if one.note and not filled else one.recipe
+    recipe = f"{one.recipe} ({one.note})" if one.note else one.recipe
     return [*where, setup, recipe, one.date[:10], one.commit]
 
 
@@ -44,7 +43,7 @@ def page(attempts: list[Attempt]) -> str:
         " seeds; set-up (building, compiling, capturing) and validation are not on the clock. Set-up is given twice:"
         " for the first seed, which compiles (with an asterisk: an earlier process had filled the compiler's cache),"
         " and as the median of the later ones, which in the same process find that done."
-        " Every 0.25 or 0.5 s of training the network is looked at, so times are that coarse."
+        " A network is looked at a few times a second (`every_s` in the files), so times are that coarse."
         " A pass is confirmed on 20,000 further validation episodes unless the file says otherwise. A record is"
         " replaced only by an attempt of at least five seeds that is faster at p < 0.01 (one-sided rank-sum test). A"
         " world with other settings than the usual ones, which are then named, has records of its own.",
@@ -66,7 +65,7 @@ def page(attempts: list[Attempt]) -> str:
 
 
 def _not_tried(attempts: list[Attempt]) -> list[str]:
-    """Which tunnel × architecture nobody has tried."""
-    tried = {(one.key[1].split()[0], one.key[2]) for one in attempts}
+    """Which tunnel × architecture nobody has tried with the usual labels."""
+    tried = {(one.key[1].split()[0], one.key[2]) for one in attempts if EXACT_BELIEF not in one.key[1]}
     left = [pair for pair in PAIRS if tuple(pair.split("-", 1)) not in tried]
     return [f"Not tried yet, out of {len(PAIRS)} pairs: {', '.join(left)}."] if left else []

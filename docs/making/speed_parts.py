@@ -37,7 +37,7 @@ def training_part(files: list[Path]) -> list[str]:
 
 def seeds_part(files: list[Path]) -> list[str]:
     """Five seeds in one step against one; and the same five times the work as one network's batch, for scale."""
-    newest = {  # a case at a batch was measured again on a quiet card, in the file that comes last
+    newest = {  # where a case at a batch was measured twice, the file that comes last counts: `seeds.json`
         (row["case"], row["batch"]): (row, result) for result in map(load, files) for row in result["seeds"]
     }
     rows = [
@@ -56,16 +56,14 @@ def seeds_part(files: list[Path]) -> list[str]:
     rows.sort(key=lambda row: (-int(row[1]), row[0]))
     columns = ["case", "batch", "one seed, ms", "five seeds, ms", "cost", "cost of five times the batch"]
     columns += ["one seed: time with a kernel running", "commit"]
-    where = (
-        f"{made_with(load(files[-1])['environment'])}; milliseconds per step. Those at f0f409c were taken in turns with"
-    )
-    where += " other work on the card."
+    place = made_with(load(files[-1])["environment"])
+    where = f"{place}; milliseconds per step. Those without a share of time with a kernel running were taken in turns"
+    where += " with other work on the card."
     scale = (
         "A batch five times as large is the same work in one network, with one optimiser step instead of five and each"
         " weight read once: with these kernels five seeds cannot cost less. Where that alone costs more than 3 times"
         " one seed, the card is full in this sense, though not of arithmetic (the table above has the shares of the"
-        " matrix rate): one seed keeps kernels running nearly all the time, and they are large enough to fill it."
-        " `quick` and the batches of 64 have small kernels, which run side by side."
+        " matrix rate). Where it costs less, seeds together save time, but not all that could be saved."
     )
     return ["## Five seeds in one step", "", where, scale, "", *table(columns, rows)]
 

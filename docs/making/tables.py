@@ -8,6 +8,7 @@ from typing import Any
 
 from windtunnel.study.files import markdown
 from windtunnel.study.quantity import Quantity
+from windtunnel.training.stages import batch_told
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -34,4 +35,4 @@ BUDGET = "seeds × steps × batch"
 
 def budget(recipe: dict[str, Any]) -> str:
     """What a recipe was given, as `BUDGET` says: `3 × 4,000 × 1,024`."""
-    return f"{len(recipe['seeds'])} × {recipe['steps']:,} × {recipe['batch']:,}"
+    return f"{len(recipe['seeds'])} × {recipe['steps']:,} × {batch_told(recipe.get('first_batch'), recipe['batch'])}"

@@ -54,8 +54,11 @@ def test_a_comparison_that_is_decided_before_it_runs_is_refused():
     require_fair(changed())
     with pytest.raises(InputError, match="recall-mamba, steps = 150: must be at least 1000"):
         require_fair(changed(steps=150))
-    with pytest.raises(InputError, match=r"recall, \(batch, steps\) = .* the same for every architecture"):
-        require_fair(changed(batch=512))
+    for budget in ({"batch": 512}, {"first_batch": 64}):
+        with pytest.raises(
+            InputError, match=r"recall, \(sequences, batch, steps\) = .* the same for every architecture"
+        ):
+            require_fair(changed(**budget))
 
 
 def test_warm_up_leaves_room_to_learn():
@@ -182,3 +185,5 @@ def test_overlap_counts_what_is_there():
     assert overlap(few, 30, "cpu") == {"trained": 200, "test": 30, "shared": 30}
     many = tiny(Bijection(), batch=50, steps=4, seeds=(0, 1))
     assert overlap(many, 30, "cpu") == {"trained": 400, "test": 30, "shared": 0}
+    growing = tiny(Bijection(), batch=48, first_batch=12, steps=6)
+    assert overlap(growing, 30, "cpu") == {"trained": 2 * (12 + 24 + 48), "test": 30, "shared": 0}

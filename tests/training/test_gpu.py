@@ -128,9 +128,10 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch, growth):
 
 
 def test_one_step_is_enough():
-    """Fewer steps than warming up takes."""
-    run = train(recipe=recipe(steps=1), device=DEVICE)
-    assert run.finished and run.models[0].head.weight.device.type == DEVICE
+    """Fewer steps than warming up takes; and fewer than a growing batch has sizes."""
+    for made in (recipe(steps=1), recipe(steps=1, first_batch=8)):
+        run = train(recipe=made, device=DEVICE)
+        assert run.finished and run.models[0].head.weight.device.type == DEVICE
 
 
 def test_a_loss_that_is_no_number_stops_and_is_never_saved(tmp_path):

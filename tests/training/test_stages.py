@@ -29,6 +29,7 @@ def test_every_episode_is_used_once_and_in_order(first, doublings, steps):
         used += range(stage.until(step), stage.until(step) + stage.batch)
         sizes.append(stage.batch)
     assert used == list(range(recipe.sequences()))
+    assert [stage.batch for stage in recipe.stages] == sorted(set(sizes))  # no stage without a step, in a short recipe
     assert sizes == sorted(sizes) and set(sizes) <= {first * 2**k for k in range(doublings + 1)}
     if steps > 2 * doublings:  # equal shares, to the step
         assert len(set(sizes)) == doublings + 1
@@ -37,8 +38,13 @@ def test_every_episode_is_used_once_and_in_order(first, doublings, steps):
 
 
 def test_without_a_first_batch_there_is_one_stage():
-    assert stages_of(0, 64, 100) == stages_of(64, 64, 100)
     assert [tuple(stage) for stage in stages_of(0, 64, 100)] == [(0, 64, 0)]
+    assert Recipe(BIJECTION, batch=64, first_batch=64) == Recipe(BIJECTION, batch=64)
+
+
+def test_a_recipe_of_a_single_step_has_the_largest_share_of_its_stages():
+    assert [tuple(stage) for stage in stages_of(64, 256, 1)] == [(0, 128, 0)]
+    assert Recipe(BIJECTION, batch=256, first_batch=64, steps=1).sequences() == 128
 
 
 def test_a_network_reads_the_episodes_of_its_stages():
@@ -47,7 +53,9 @@ def test_a_network_reads_the_episodes_of_its_stages():
     for step in range(recipe.steps):
         network.advance()
         stage = stage_at(recipe.stages, step)
-        drawn = network._draw(torch.tensor(step), 3)
+        network.step.fill_(step)
+        drawn = network.sample()
+        network.step.fill_(step + 1)
         expected = BIJECTION.sample(stage.batch, 3, "train", start=start)
         assert torch.equal(drawn[0], expected.inputs.tokens) and torch.equal(drawn[3], expected.labels)
         start += stage.batch

@@ -16,13 +16,14 @@ def specialised(function: Callable[..., Any], **options: Any) -> Callable[..., A
     """`torch.compile` of a function, anew for every shape.
 
     All networks of a process share one forward function, and all samplers one draw.  After eight shapes torch would run
-    the ninth uncompiled: a study, or a benchmark of many cases, has more.
+    the ninth uncompiled: a study, or a benchmark of many cases, has more.  So its limit is raised, for the process.
     """
     import torch._dynamo.config as limits  # what `torch.compile` loads anyway, and `import windtunnel` should not
 
     limits.recompile_limit = max(limits.recompile_limit, _SHAPES)
     limits.accumulated_recompile_limit = max(limits.accumulated_recompile_limit, _SHAPES)
-    return torch.compile(function, **({"dynamic": False} | options))
+    settings: dict[str, Any] = {"dynamic": False} | options
+    return torch.compile(function, **settings)
 
 
 def compiled(model: nn.Module, **options: Any) -> Callable[..., Tensor]:

@@ -9,6 +9,7 @@ from typing import Any
 from windtunnel import __version__, tunnels
 from windtunnel.report.chart import Table
 from windtunnel.report.source import Source
+from windtunnel.training.stages import batch_told
 
 COLUMNS = (
     "name",
@@ -49,8 +50,7 @@ def _row(name: str, recipe: Mapping[str, Any], made: Mapping[str, Any]) -> list[
     rates = [optimiser["muon_lr"]] * (optimiser["kind"] == "muon") + [optimiser["lr"]]
     shown = [name, recipe["name"], told(recipe["tunnel"]), recipe["model"], made["parameters"]]
     shown += [" ".join(map(str, made["seeds"])), len(made.get("diverged", [])), recipe["steps"]]
-    first, batch = recipe.get("first_batch"), recipe["batch"]
-    shown.append(f"{first} to {batch}" if first else batch)
+    shown.append(batch_told(recipe.get("first_batch"), recipe["batch"]))
     shown += [optimiser["kind"], " / ".join(f"{rate:.3g}" for rate in rates), recipe["supervision"]]
     shown += [round(seconds[kind], 1) if kind in seconds else None for kind in ("train", "total")]
     return [*shown, environment.get("device"), environment.get("commit")]

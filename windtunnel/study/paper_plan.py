@@ -147,8 +147,9 @@ def require_fair(plan: Plan) -> None:
         for cell in compared:
             steps = cell.recipe.steps
             require(steps >= LEAST_STEPS, f"{cell.name}, steps", steps, f"at least {LEAST_STEPS}")
-        budgets = sorted({(cell.recipe.batch, cell.recipe.steps) for cell in compared})
-        require(len(budgets) <= 1, f"{world.name}, (batch, steps)", budgets, "the same for every architecture")
+        budgets = sorted({(cell.sequences, cell.recipe.batch, cell.recipe.steps) for cell in compared})
+        what = f"{world.name}, (sequences, batch, steps)"
+        require(len(budgets) <= 1, what, budgets, "the same for every architecture")
 
 
 def at_budget(recipe: Recipe, world: str) -> Recipe:
@@ -157,7 +158,8 @@ def at_budget(recipe: Recipe, world: str) -> Recipe:
     batch = RECALL_BATCH if isinstance(tunnel, Recall) else BATCH
     steps = STEPS[world]
     warmup = min(recipe.schedule.warmup, steps // 10)
-    return recipe.with_options(batch=batch, steps=steps, warmup=warmup, validate_every=max(1, steps // 12), ladder=0)
+    budget = {"batch": batch, "first_batch": 0, "steps": steps}
+    return recipe.with_options(**budget, warmup=warmup, validate_every=max(1, steps // 12), ladder=0)
 
 
 def trained_on(tunnel: Tunnel) -> Tunnel:

@@ -29,6 +29,7 @@ from windtunnel.study.files import markdown
 from windtunnel.study.quantity import Quantity, estimate_record, number
 from windtunnel.training import Recipe, Run
 from windtunnel.training.files import intact, read_json, read_tensors, read_versioned, write_json, write_tensors
+from windtunnel.training.stages import batch_told
 
 FORMAT = 1
 Z95, Z99 = 1.959964, 2.575829  # half widths of normal intervals, in standard errors
@@ -203,7 +204,7 @@ def table() -> str:
         kl, error, right = (Quantity.of_record(home[metric]) for metric in ("kl_bits", "entropy_mae_bits", "accuracy"))
         changed = {k: v for k, v in known["recipe"]["tunnel"].items() if getattr(type(recipe.tunnel), k, v) != v}
         world = ", ".join([known["recipe"]["tunnel"]["name"], *(f"{k} {v}" for k, v in changed.items() if k != "name")])
-        batch = f"{recipe.first_batch} to {recipe.batch}" if recipe.first_batch else str(recipe.batch)
+        batch = batch_told(recipe.first_batch, recipe.batch)
         training = f"{recipe.steps:,} × {batch} sequences on the {SHOWN[recipe.supervision]}, seed {recipe.seeds[0]}"
         network = f"{recipe.model}, {known['parameters']:,} parameters"
         numbers = (kl.brief(2), error.brief(2), f"{right.mean:.4f}")

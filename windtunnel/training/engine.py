@@ -69,7 +69,7 @@ class Engine:
                 network.enter(stage)
             for _ in range(_WARMUP):
                 for network in self.networks:
-                    network.step.fill_(stage.first_step)  # a short recipe: do not run past the table of rates
+                    network.step.fill_(stage.first_step)  # a short stage: do not run past it, nor the table of rates
                     network.begin_step()
                 finish_step(self.networks)
         torch.cuda.synchronize()
@@ -98,8 +98,10 @@ class Engine:
 def fitting_batch(network: Network) -> int | None:
     """After running out of GPU memory: a halving of the batch that fits, or None.
 
-    Half of what a plain step takes: capture keeps a pool of its own, and finding out exactly would mean compiling.
+    Half of what a plain step takes, a quarter where the batch grows: every captured graph keeps a pool of its own, and
+    finding out exactly would mean compiling.
     """
+    share = 2 if len(network.recipe.stages) == 1 else 4
     batch = network.recipe.batch
     while batch > 1:
         batch //= 2
@@ -109,7 +111,7 @@ def fitting_batch(network: Network) -> int | None:
             smaller = Network(recipe, network.seed, str(network.device), network.factory)
             smaller.advance()
             torch.cuda.synchronize()
-            return max(1, batch // 2)
+            return max(1, batch // share)
         except torch.cuda.OutOfMemoryError:
             continue
     return None

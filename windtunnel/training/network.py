@@ -27,7 +27,7 @@ from windtunnel.training.optimiser import Stepper, finish_together
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.schedule import rate_table
 from windtunnel.training.stages import Stage, stage_at
-from windtunnel.tunnels import STREAMS, Episodes, Source
+from windtunnel.tunnels import STREAMS, Source
 
 _TRAIN = STREAMS.index("train")
 VALIDATION_SEED = 0  # all networks are validated on the same episodes
@@ -53,7 +53,6 @@ class Network:
         self.broken_at = torch.full((), -1, dtype=torch.int64, device=device)  # first step whose loss was not finite
         self.average = [p.detach().clone() for p in self.parameters] if recipe.optimiser.average else None
         self._forward, self._sample = self.model.forward, self._draw
-        self._validation: list[Episodes] = []
         # On a GPU the seed is a tensor: one compiled sampler then serves all seeds.
         self._key: int | Tensor = seed if self.device.type == "cpu" else torch.tensor(seed, device=device)
         # Built-in models draw nothing while they train; one's own may (dropout), and must draw the same after a resume.
@@ -74,17 +73,21 @@ class Network:
         self._sample = specialised(self._draw)
         self._halved = self._few_threads = False
 
-    def _draw(self, step: Tensor, seed: int | Tensor) -> Batch:
-        """The batch of a step, always fresh."""
-        tunnel, (first_step, batch, first_episode) = self.recipe.tunnel, self.stage
-        numbers = first_episode + (step - first_step) * batch + torch.arange(batch, device=step.device)
+    def sample(self) -> Batch:
+        """The batch of this step, always fresh."""
+        return self._sample(self.stage.until(self.step), self._key)
+
+    def _draw(self, first: Tensor, seed: int | Tensor) -> Batch:
+        """As many episodes as the stage has in a batch, from number `first` on: compiled once for every size."""
+        tunnel = self.recipe.tunnel
+        numbers = first + torch.arange(self.stage.batch, device=first.device)
         episodes = tunnel.episodes(tunnel.draw(Source(seed, _TRAIN, numbers)), torch.float32)
         target = episodes.labels if self.recipe.supervision == "labels" else episodes.posterior
         return episodes.inputs.tokens, episodes.inputs.features, episodes.inputs.readout, target
 
     def loss(self) -> Tensor:
         """Mean cross-entropy in nats on this step's fresh batch."""
-        return self._loss(self._sample(self.step, self._key))
+        return self._loss(self.sample())
 
     def _loss(self, batch: Batch, part: slice = slice(None)) -> Tensor:
         """The share of some episodes in that mean; all of them by default."""
@@ -105,7 +108,7 @@ class Network:
 
     def _backward_in_halves(self) -> Tensor:
         """The same on a CPU, half of the batch on each of two threads."""
-        batch = self._sample(self.step, self._key)
+        batch = self.sample()
 
         def work(part: slice) -> tuple[Tensor, tuple[Tensor | None, ...]]:
             loss = self._loss(batch, part)
@@ -163,8 +166,11 @@ class Network:
         self._swap_average()
         try:
             kl, entropy, count = 0.0, 0.0, 0
+            chunk = min(1024, recipe.validation_episodes)
             with evaluation_mode([self.model]), self._threads():
-                for batch in self._validated_on():
+                for start in range(0, recipe.validation_episodes, chunk):
+                    size = min(chunk, recipe.validation_episodes - start)
+                    batch = recipe.tunnel.sample(size, VALIDATION_SEED, "validation", self.device, start=start)
                     log_q = checked_log_probs(cast(Predictor, self.model), batch.inputs, recipe.tunnel)
                     kl += float(kl_bits(batch.posterior, log_q).sum())
                     entropy += float((model_entropy_bits(log_q) - batch.entropy_bits).abs().sum())
@@ -172,18 +178,6 @@ class Network:
         finally:
             self._swap_average()
         return {"kl_bits": kl / count, "entropy_mae_bits": entropy / count}
-
-    def _validated_on(self) -> list[Episodes]:
-        """The episodes of every validation, in parts; drawn once, as that takes up to half as long as scoring them."""
-        if not self._validation:
-            count, part = self.recipe.validation_episodes, min(1024, self.recipe.validation_episodes)
-            self._validation = [
-                self.recipe.tunnel.sample(
-                    min(part, count - start), VALIDATION_SEED, "validation", self.device, start=start
-                )
-                for start in range(0, count, part)
-            ]
-        return self._validation
 
     def _swap_average(self) -> None:
         """Exchange raw and averaged weights (nothing, where the recipe does not average); a second call undoes it."""

@@ -128,6 +128,7 @@ class Recipe:
         smaller = ", ".join(map(str, halved[1:])) or "it has none"
         allowed = f"batch = {self.batch} or one of its halvings ({smaller}); or 0"
         require(self.first_batch in (0, *halved), "first_batch", self.first_batch, allowed)
+        object.__setattr__(self, "first_batch", self.first_batch if self.first_batch < self.batch else 0)
         require_int("ladder", self.ladder, 0)
         require(self.ladder <= 10_000, "ladder", self.ladder, "at most 10000")
         require(isinstance(self.seeds, list | tuple), "seeds", self.seeds, "a tuple of different numbers")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from torch import Tensor
+
+Step = TypeVar("Step", int, Tensor)
 
 
 class Stage(NamedTuple):
@@ -17,8 +21,8 @@ class Stage(NamedTuple):
     batch: int
     first_episode: int
 
-    def until(self, step: int) -> int:
-        """Episodes seen before that step, which lies in this stage or ends it."""
+    def until(self, step: Step) -> Step:
+        """Episodes seen before that step, which lies in this stage or ends it: the number of its first episode."""
         return self.first_episode + (step - self.first_step) * self.batch
 
 
@@ -33,13 +37,23 @@ def stages_of(first_batch: int, batch: int, steps: int) -> tuple[Stage, ...]:
     sizes = [batch]
     while first_batch and sizes[0] > first_batch:
         sizes.insert(0, sizes[0] // 2)
-    found = [Stage(0, sizes[0], 0)]
-    for number, size in enumerate(sizes[1:], start=1):
-        begins = round(number * steps / len(sizes))
-        found.append(Stage(begins, size, found[-1].until(begins)))
+    borders = [round(number * steps / len(sizes)) for number in range(len(sizes) + 1)]
+    found: list[Stage] = []
+    for size, begins, ends in zip(sizes, borders, borders[1:], strict=False):
+        if begins < ends:  # with fewer steps than sizes some are left out
+            found.append(Stage(begins, size, found[-1].until(begins) if found else 0))
     return tuple(found)
 
 
 def stage_at(stages: tuple[Stage, ...], step: int) -> Stage:
-    """The stage that a step belongs to; of two that begin there (fewer steps than sizes), the later one."""
+    """The stage that a step belongs to; the last one for the step after the last."""
     return next(stage for stage in reversed(stages) if stage.first_step <= step)
+
+
+def batch_told(first_batch: int | None, batch: int) -> str:
+    """A batch in words.
+
+    >>> batch_told(0, 1024), batch_told(256, 1024)
+    ('1,024', '256 to 1,024')
+    """
+    return f"{first_batch:,} to {batch:,}" if first_batch else f"{batch:,}"

@@ -8,6 +8,8 @@ from windtunnel.training.recipe import Optimiser, Recipe, Schedule
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
 
 PAPER_SIZE = 2_670_000
+LONG = 200
+"""Positions from which on a batch is a quarter as large."""
 
 
 def base(tunnel: Tunnel, model: str, name: str, **model_options: object) -> Recipe:
@@ -15,10 +17,8 @@ def base(tunnel: Tunnel, model: str, name: str, **model_options: object) -> Reci
 
     Muon on the matrices, because it was ahead of AdamW in the one comparison made (`docs/log.md`); a rate that falls
     to zero in a line, because KL fell most in the last steps of every run.  bfloat16 for speed: its cost in fidelity
-    has not been measured; logits, loss and weights stay in float32.  The sequences of recall are more than ten times as
-    long as the others: smaller batches, and fewer of them.
+    has not been measured; logits, loss and weights stay in float32.  Long sequences (recall's) in smaller batches.
     """
-    long = isinstance(tunnel, Recall)
     return Recipe(
         tunnel,
         model,
@@ -26,8 +26,8 @@ def base(tunnel: Tunnel, model: str, name: str, **model_options: object) -> Reci
         Optimiser(kind="muon", lr=2e-3, muon_lr=0.02, betas=(0.9, 0.95), weight_decay=0.0),
         Schedule(warmup=100, decay="linear", decay_share=0.8),
         precision="bfloat16",
-        batch=256 if long else 1024,
-        steps=1000 if long else 3000,
+        batch=1024 if tunnel.positions < LONG else 256,
+        steps=3000,
         validate_every=500,
         validation_episodes=2048,
         checkpoint_every=2000,

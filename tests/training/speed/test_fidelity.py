@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -46,6 +47,16 @@ def test_the_curve_is_dense_and_ends_with_the_recipe(found):
     seconds, steps, _ = zip(*found["curve"], strict=True)
     assert steps[-1] == found["steps"] == RECIPE.steps and seconds[-1] == found["seconds"]
     assert len(steps) >= 5 and list(steps) == sorted(set(steps))
+
+
+def test_a_look_never_spans_two_sizes_of_a_growing_batch():
+    growing = RECIPE.with_options(first_batch=4, steps=90, seeds=(0,))
+    found = time_to_fidelity(growing, 0, "cpu", (1e-9,), every_s=10.0, confirm_episodes=256)
+    looks = [step for _, step, _ in found["curve"]]
+    borders = [stage.first_step for stage in growing.stages[1:]]
+    assert borders == [22, 45, 68] and {*borders, 90} <= {*looks}
+    gaps = [after - before for before, after in pairwise(looks)]
+    assert max(gaps) > 4  # they double, as every look is early
 
 
 def test_it_stops_at_the_last_target():

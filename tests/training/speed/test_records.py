@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from windtunnel import tunnels
-from windtunnel.training.speed.records import Attempt, attempts_in, p_faster, records, taught, verdicts, world_of
+from windtunnel.training.speed.records import (
+    CACHE_FILLED,
+    Attempt,
+    attempts_in,
+    p_faster,
+    records,
+    taught,
+    verdicts,
+    world_of,
+)
 from windtunnel.tunnels import HMM
 
 KEY = ("a card", "hmm", "transformer", 1e-3)
@@ -17,6 +26,23 @@ KEY = ("a card", "hmm", "transformer", 1e-3)
 
 def attempt(seconds, date="2026-01-01", key=KEY, file="") -> Attempt:
     return Attempt(key, "recipe", tuple(seconds), (3.0,) * len(seconds), date, "abc", file)
+
+
+def test_an_attempt_knows_whether_its_work_was_compiled_before():
+    """Told by the attempt itself; in older files by a note."""
+    result = {
+        "recipe": {"tunnel": {"name": "hmm"}, "model": "mlp", "supervision": "labels"},
+        "name": "x",
+        "changes": [],
+    }
+    result |= {"environment": {"device": "a card", "commit": "abc"}, "seeds": [], "date": "", "targets_bits": [0.1]}
+    for told, filled, note in (
+        ({}, False, ""),
+        ({"note": "a hot day", "cache_filled": True}, True, "a hot day"),
+        ({"note": CACHE_FILLED}, True, ""),
+    ):
+        (found,) = attempts_in(result | told, "file")
+        assert (found.cache_filled, found.note) == (filled, note)
 
 
 def test_p_of_five_against_five():

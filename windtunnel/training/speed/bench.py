@@ -46,7 +46,9 @@ def bench(plan: Plan, say: Say = lambda line: None) -> dict[str, Any]:
 
 def _recipes(plan: Plan) -> dict[str, Recipe]:
     found = {name: recipe for name, recipe in cases(plan.device).items() if not plan.cases or name in plan.cases}
-    return {name: recipe.with_options(batch=plan.batch or recipe.batch) for name, recipe in found.items()}
+    return {
+        name: recipe.with_options(batch=plan.batch or recipe.batch, first_batch=0) for name, recipe in found.items()
+    }
 
 
 def _few(plan: Plan, *names: str) -> dict[str, Recipe]:

@@ -24,6 +24,7 @@ from windtunnel.training.engine import Engine
 from windtunnel.training.network import VALIDATION_SEED, Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.clock import drain, seconds
+from windtunnel.training.stages import stage_at
 
 TARGETS_BITS = (1e-2, 1e-3, 1e-4)
 TEST_SEED = 1
@@ -61,10 +62,13 @@ def time_to_fidelity(
     passed: dict[str, dict[str, float]] = {}
     waiting = sorted({*targets_bits}, reverse=True)
     while step < recipe.steps and waiting:
-        stride = min(stride, recipe.steps - step)
+        stage = stage_at(recipe.stages, step)
+        ends = [later.first_step for later in recipe.stages if later.first_step > step]
+        stride = min(stride, min(ends, default=recipe.steps) - step)  # a step of a larger batch takes longer
         taken = seconds(lambda: engine.advance(stride), device)  # noqa: B023
         spent, step = spent + taken, step + stride
         stride = max(1, min(2 * stride, round(stride * every_s / taken)))  # doubled at most: the first step is slow
+        stride = max(1, stride * stage.batch // stage_at(recipe.stages, step).batch)
         kl = _validated_kl_bits(network)
         diverged = kl is None
         if kl is None:  # nothing it does from here on can pass

@@ -51,13 +51,13 @@ def _pieces(network: Network) -> dict[str, Callable[[], object]]:
     """Each piece contains the one before it; the last is a whole step.  On a CPU in halves, as the step itself."""
 
     def forward() -> object:
-        batch = network._sample(network.step, network._key)
+        batch = network.sample()
         if not network._halved:
             return network._loss(batch)
         return in_halves(lambda part: network._loss(batch, part), network.recipe.batch)
 
     pieces: dict[str, Callable[[], object]] = {
-        "sampling": lambda: network._sample(network.step, network._key),
+        "sampling": network.sample,
         "forward": forward,
         "backward": network._backward_in_halves if network._halved else network._backward,
         "optimiser": network.advance,

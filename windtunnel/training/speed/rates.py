@@ -50,8 +50,7 @@ def work_of(recipe: Recipe) -> Work:
 
 def engine_for(recipe: Recipe, device: str, seeds: int = 1) -> Engine:
     """Networks of the first seeds, ready to advance together (on a GPU compiled and captured), two steps taken."""
-    # The table of rates must not end, nor the batch grow.
-    recipe = recipe.with_options(steps=1_000_000, seeds=tuple(range(seeds)), first_batch=0)
+    recipe = recipe.with_options(steps=1_000_000, seeds=tuple(range(seeds)))  # the table of rates must not end
     engine = Engine([Network(recipe, seed, device) for seed in recipe.seeds])
     engine.advance(2)
     drain(device)
@@ -88,7 +87,7 @@ def training_rate(
         "setup_s": setup,
         "memory_mib": memory / 2**20,
         "memory_kind": kind,
-        **({"busy_share": min(1.0, busy_s / each)} if busy_s else {}),
+        **({"busy_share": busy_s / each} if busy_s else {}),
     }
 
 

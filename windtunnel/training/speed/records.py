@@ -20,7 +20,8 @@ from typing import Any
 from windtunnel import tunnels
 
 CACHE_FILLED = "set-up: the compiler cache was filled by an earlier process"
-"""What the maker of an attempt notes whose first set-up had compiled work to go back to."""
+"""What their maker had noted before attempts found that out themselves."""
+EXACT_BELIEF = " (exact belief)"
 FEWEST_SEEDS = 5
 ALPHA = 0.01
 _MOST_DEALS = 200_000
@@ -34,9 +35,10 @@ class Attempt:
     recipe   its name, with what was changed
     seconds  of training, one per seed; infinite for a seed that never passed
     setup_s  seconds of building, compiling and capturing, one per seed in the order of training: the first has no
-             compiled work to go back to, unless the note says CACHE_FILLED; the later ones, in the same process, have
+             compiled work to go back to, unless `cache_filled`; the later ones, in the same process, have
     date, commit, file   where it comes from
     note     what its maker had to say
+    cache_filled   had an earlier process filled the compiler's cache?
     """
 
     key: tuple[str, str, str, float]
@@ -47,6 +49,7 @@ class Attempt:
     commit: str
     file: str
     note: str = ""
+    cache_filled: bool = False
 
     @property
     def reached(self) -> int:
@@ -127,7 +130,8 @@ def attempts_in(result: dict[str, Any], file: str) -> list[Attempt]:
             result["date"],
             place["commit"] or "",
             file,
-            result.get("note", ""),
+            result.get("note", "") if result.get("note") != CACHE_FILLED else "",
+            result.get("cache_filled", result.get("note") == CACHE_FILLED),
         )
         for target in result["targets_bits"]
     ]
@@ -140,7 +144,7 @@ def taught(recipe: dict[str, Any]) -> str:
     ' (exact belief)'
     """
     easier = recipe["supervision"] == "posterior" and recipe["tunnel"]["name"] != "hmm"
-    return " (exact belief)" if easier else ""
+    return EXACT_BELIEF if easier else ""
 
 
 def world_of(tunnel: dict[str, Any]) -> str:
