@@ -22,6 +22,7 @@ from windtunnel.tunnels import HMM
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "making"))
 
+import claims_page  # noqa: E402
 import geometry_page  # noqa: E402
 import pages  # noqa: E402
 import readme_parts  # noqa: E402
@@ -152,7 +153,7 @@ def test_what_a_network_is_made_of():
     assert shape.endswith(", residual") and positions == "–"
 
 
-def test_a_verdict_that_the_correction_takes_back_says_so_in_the_readme(tmp_path):
+def test_a_verdict_that_the_correction_takes_back_says_so_on_the_page(tmp_path):
     p = Planted()
     p.learned("bijection-transformer")
     for metric in ("entropy_mae_bits", "curve_mae_bits"):
@@ -160,7 +161,7 @@ def test_a_verdict_that_the_correction_takes_back_says_so_in_the_readme(tmp_path
     for name in ("every-layer", "sharpening", "value-manifold"):
         PLANTS[name](p, "straddle")
     study = p.write(tmp_path)
-    (row,) = [line for line in readme_parts.verdicts(study).splitlines() if "0.003 (v1)" in line]
+    (row,) = [line for line in claims_page.page(study, tmp_path).splitlines() if "0.003 (v1)" in line]
     assert "[0.00206, 0.00281] over 5 seeds; must be below 0.003" in row
     assert row.endswith("| inconclusive (p = 0.017, not enough among 5 tests) |")
 

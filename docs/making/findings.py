@@ -1,20 +1,24 @@
-"""The findings in short, at the top of README.md: sentences that stand only as long as the verdicts they rest on.
+"""What the study finds: sentences that stand only as long as the verdicts they rest on.
 
 Each names the claims it draws on and how they must have come out; its numbers are read from the study.  When a verdict
-changes, the sentence is gone until someone writes a new one.
+changes, the sentence is gone until someone writes a new one.  README.md has a line of each beside what the paper says,
+docs/claims.md all of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import readers
 import unshown_page
 
 from windtunnel.study.claims.length import LINES
 from windtunnel.study.evidence import Evidence, NotMeasured, null_mean
+from windtunnel.study.files import markdown
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.results import StudyFolder
@@ -25,38 +29,70 @@ REPLACED = "bijection-replacement"
 SAME_GROUPING = 0.9  # adjusted Rand: from here on two groupings are called the same
 
 
+Words = Callable[[Evidence], str]
+
+
 @dataclass(frozen=True)
 class Finding:
-    """A sentence and what it rests on.
+    """A finding and what it rests on.
 
+    paper     what it answers, in few words
     head      its first words
     rests_on  claim -> how it must have come out
-    words     evidence -> the rest of it, with its numbers
+    brief     evidence -> it in a sentence or two
+    words     evidence -> the rest of it, after its first words
     """
 
+    paper: str
     head: str
     rests_on: Mapping[str, str]
-    words: Callable[[Evidence], str]
+    brief: Words
+    words: Words
 
 
-def findings(study: StudyFolder, results: Path) -> str:
-    """Those that hold, one a line; of the study, and of benchmarks among the result files."""
+class Told(NamedTuple):
+    """A finding that holds, in words."""
+
+    paper: str
+    head: str
+    brief: str
+    words: str
+
+
+OURS = "*(our question)*"
+
+
+def findings(study: StudyFolder, results: Path) -> list[Told]:
+    """Those that hold; of the study, and of benchmarks among the result files."""
     outcomes, evidence = {entry["id"]: entry["outcome"] for entry in study.ledger()}, study.evidence()
-    lines = []
+    found = []
     for finding in FINDINGS:
         if all(outcomes[claim] == outcome for claim, outcome in finding.rests_on.items()):
-            try:
-                lines.append(f"- **{finding.head}** {finding.words(evidence)}")
-            except NotMeasured:
-                continue
-    if found := readers.finding(results):
-        lines.append(f"- **What can be read depends on the reader.** {found}")
-    if found := unshown_page.finding(results):
-        lines.append(f"- **A belief need not be shown.** {found}")
+            with suppress(NotMeasured):
+                found.append(Told(finding.paper, finding.head, finding.brief(evidence), finding.words(evidence)))
+    if told := readers.finding(results):
+        asked = f"{OURS} What a probe reads is what the network uses."
+        found.append(Told(asked, "What can be read depends on the reader.", *told))
+    if told := unshown_page.finding(results):
+        found.append(Told(f"{OURS} A belief must be the target to be carried.", "A belief need not be shown.", *told))
+    return found
+
+
+def in_short(study: StudyFolder, results: Path) -> str:
+    """For README.md: a row of each."""
+    found = findings(study, results)
+    if not found:
+        return "Nothing yet that a verdict supports."
+    lines = markdown(["the paper says", "the full-size study finds"], [[told.paper, told.brief] for told in found])
     tested = {row.primitive for row in scorecard(study.cells()) if row.network}
     if untested := [primitive for primitive in PRIMITIVES if primitive not in tested]:
-        lines.append(f"- Not yet run at full size: {', '.join(untested)}.")
-    return "\n".join(lines) or "Nothing yet that a verdict supports."
+        lines += ["", f"Not yet run at full size: {', '.join(untested)}."]
+    return "\n".join(lines)
+
+
+def in_full(study: StudyFolder, results: Path) -> list[str]:
+    """For docs/claims.md."""
+    return [f"- **{told.head}** {told.words}" for told in findings(study, results)]
 
 
 def _error(evidence: Evidence, cell: str, condition: str = "home") -> str:
@@ -83,6 +119,15 @@ def _all_filter(evidence: Evidence) -> str:
     )
 
 
+def _all_filter_brief(evidence: Evidence) -> str:
+    found = [_error(evidence, f"hmm-{model}") for model in ("transformer", "mamba", "lstm", "mlp")]
+    guess = evidence.baseline("hmm", "uniform", "entropy_mae_bits")
+    return (
+        f"All four do: an entropy error of {found[0]} bits (Transformer), {found[1]} (Mamba), {found[2]} (LSTM with"
+        f" residual blocks), {found[3]} (MLP that sees the context); a uniform guess has {guess:.2g}."
+    )
+
+
 def _binding(evidence: Evidence) -> str:
     mamba, lstm, linear = (
         _share(evidence, f"bijection-replacement-{model}") for model in ("mamba", "lstm", "linear-attention")
@@ -101,11 +146,32 @@ def _binding(evidence: Evidence) -> str:
     )
 
 
+def _binding_brief(evidence: Evidence) -> str:
+    models = ("mamba", "lstm", "linear-attention")
+    mamba, lstm, linear = (_share(evidence, f"bijection-replacement-{model}") for model in models)
+    recall = [_share(evidence, f"recall-{model}") for model in ("transformer", "linear-attention")]
+    longer = evidence.share("recall-mamba-long")
+    return (
+        f"In bijection with replacement Mamba realises {mamba} of what binding is worth, the LSTM {lstm}, linear"
+        f" attention, without a softmax, {linear}. In recall of 64 pairs, the harder test, the Transformer {recall[0]},"
+        f" linear attention {recall[1]}, Mamba with a longer training all on {longer['successes']} of"
+        f" {len(longer['per_seed'])} seeds."
+    )
+
+
 def _transport(evidence: Evidence) -> str:
     found = [_share(evidence, f"hmm-rotating-{model}") for model in ("lstm", "mamba", "transformer", "mlp")]
     return (
         f"On chains that rotate the LSTM realises {found[0]} of what moving a belief is worth, Mamba {found[1]} and the"
         f" Transformer {found[2]}. The MLP, with {found[3]}, is the one that does not, within our budget."
+    )
+
+
+def _transport_brief(evidence: Evidence) -> str:
+    found = [_share(evidence, f"hmm-rotating-{model}") for model in ("lstm", "mamba", "transformer", "mlp")]
+    return (
+        f"On chains that rotate it realises {found[0]} of what that is worth (Mamba {found[1]}, Transformer"
+        f" {found[2]}); an MLP, with {found[3]}, does not within our budget."
     )
 
 
@@ -125,6 +191,17 @@ def _length(evidence: Evidence) -> str:
         f" the Transformer by {small}, with 7.1M parameters by {large}. At a length of 50 the paper's {LINES[50]:g} is"
         f" kept by its shape without a position embedding ({bare}), not with a learned one ({learned});"
         f" the LSTM has {other} there, Mamba {least}."
+    )
+
+
+def _length_brief(evidence: Evidence) -> str:
+    bare, learned = (
+        _error(evidence, f"hmm-transformer-9x256{positions}", "length-50") for positions in ("", "-learned")
+    )
+    mamba, small = (_error(evidence, f"hmm-{model}", "length-200-beyond") for model in ("mamba", "transformer"))
+    return (
+        f"At 50 it errs by {bare} bits without a position embedding, by {learned} with a learned one. At positions 21"
+        f" to 200 only Mamba, of the paper's four, goes on: {mamba} against {small}."
     )
 
 
@@ -150,6 +227,14 @@ def _no_geometry(evidence: Evidence) -> str:
     )
 
 
+def _no_geometry_brief(evidence: Evidence) -> str:
+    here = evidence.record("bijection-transformer", name="share of the largest head", method="zero").mean
+    return (
+        "None of the three: the keys are further from orthogonal than random ones, the largest head does"
+        f" {here:.2g} of what all do, and the clusters are the symbols just seen, as in an untrained network."
+    )
+
+
 def _holds(evidence: Evidence) -> str:
     uniform = evidence.baseline("bijection", "uniform", "kl_bits")
     kl = evidence.score("bijection-transformer", "kl_bits")
@@ -160,6 +245,11 @@ def _holds(evidence: Evidence) -> str:
     )
 
 
+def _holds_brief(evidence: Evidence) -> str:
+    kl = evidence.score("bijection-transformer", "kl_bits").mean
+    return f"These hold, in a bijection Transformer that is {kl:.2g} bits from exact, and on the HMM."
+
+
 def _size(evidence: Evidence) -> str:
     found = evidence.cell("hmm-transformer-9x256")["parameters"]
     return f"Nine layers of width 256 have {found:,} parameters, not the 2.68 million that are stated."
@@ -167,28 +257,52 @@ def _size(evidence: Evidence) -> str:
 
 FINDINGS = (
     Finding(
+        "An LSTM and an MLP do not learn to filter an HMM.",
         "All four architectures learn to filter.",
         {"hmm-mamba-reaches": REPRODUCED, "hmm-lstm-fails": ONLY_AS, "hmm-mlp-fails": ONLY_AS},
+        _all_filter_brief,
         _all_filter,
     ),
     Finding(
+        "To bind a value to its key takes softmax attention: Mamba and an LSTM cannot.",
         "Binding is no privilege of attention.",
         {"mamba-binding": NOT, "lstm-binding": NOT, "softmax-necessary": NOT},
+        _binding_brief,
         _binding,
     ),
-    Finding("Transport is not where an LSTM ends.", {"lstm-transport": NOT, "mamba-transport": REPRODUCED}, _transport),
     Finding(
-        "Of the paper's four architectures only Mamba goes on.", {"length-200": NOT, "length-50": ONLY_AS}, _length
+        "An LSTM cannot carry a belief through the dynamics.",
+        "Transport is not where an LSTM ends.",
+        {"lstm-transport": NOT, "mamba-transport": REPRODUCED},
+        _transport_brief,
+        _transport,
     ),
     Finding(
+        f"Trained at 20 observations, the Transformer filters on: {LINES[50]:g} bits at 50.",
+        "Of the paper's four architectures only Mamba goes on.",
+        {"length-200": NOT, "length-50": ONLY_AS},
+        _length_brief,
+        _length,
+    ),
+    Finding(
+        "Keys of the hypotheses are orthogonal, one head dominates, Mamba's last layer has a cluster per hidden state.",
         "Three well-known pictures do not hold.",
         {"orthogonal-keys": NOT, "one-frame-head": NOT, "mamba-five-clusters": NOT},
+        _no_geometry_brief,
         _no_geometry,
     ),
     Finding(
+        "Attention sharpens with depth, no layer can be spared, the residual stream carries the belief.",
         "Other statements hold.",
         {"sharpening": REPRODUCED, "every-layer": REPRODUCED, "belief-readable": REPRODUCED},
+        _holds_brief,
         _holds,
     ),
-    Finding("The HMM Transformer is larger than stated.", {"capacity-match": NOT}, _size),
+    Finding(
+        "The HMM Transformer has 2.68M parameters.",
+        "The HMM Transformer is larger than stated.",
+        {"capacity-match": NOT},
+        _size,
+        _size,
+    ),
 )

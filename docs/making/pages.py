@@ -5,7 +5,7 @@
 
 No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md and the first table of
 README.md.  From `results/paper`: its own claims.json and table.csv (so that verdicts follow the rules as they are now),
-docs/geometry.md, the figure and the other made parts of README.md.  From `zoo`: its README.md.
+docs/claims.md, docs/geometry.md, the figure and the other made parts of README.md.  From `zoo`: its README.md.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import claims_page
 import geometry_page
 import primitives_figure
 import readme_parts
@@ -37,6 +38,7 @@ def pages(root: Path) -> dict[str, str | None]:
     found: dict[str, str | None] = {
         "docs/results.md": results_page.page(results),
         "docs/records.md": records_page.page(records_page.load_attempts(results)),
+        "docs/claims.md": claims_page.page(study, results) if study.exists() else None,
         "docs/geometry.md": geometry_page.page(study, results) if study.exists() else None,
         readme_parts.FIGURE: primitives_figure.figure(study) if study.exists() else None,
         "zoo/README.md": zoo.table(),

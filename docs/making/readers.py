@@ -43,8 +43,8 @@ def section(results: Path) -> list[str]:
     ]
 
 
-def finding(results: Path) -> str | None:
-    """For README.md; None unless it holds in each network."""
+def finding(results: Path) -> tuple[str, str] | None:
+    """In one sentence and in full; None unless it holds in each network."""
     rows = rows_of(results)
     networks = list(dict.fromkeys(row["network"] for row in rows))
     belief = {name: [r for r in rows if r["network"] == name and r["target"] == "belief"] for name in networks}
@@ -63,7 +63,12 @@ def finding(results: Path) -> str | None:
         f"{min(row[key] for row in found):.2g} to {max(row[key] for row in found):.2g}"
         for found, key in ((used.values(), "r_squared"), (used.values(), "moved"))
     ]
-    return (
+    brief = (
+        f"Not so: R² {best[one]['r_squared']:.2g} along directions that move the prediction {best[one]['moved']:.2g} of"
+        f" the way, R² {used[one]['r_squared']:.2g} along others that move it {used[one]['moved']:.2g} (HMM"
+        " Transformer; likewise three others)."
+    )
+    return brief, (
         f"The linear map that reads the HMM Transformer's belief best (R² {best[one]['r_squared']:.2g}) does so along"
         " directions that hardly anything hangs on: exchanged for another episode's, they move the prediction"
         f" {best[one]['moved']:.2g} of the way. With a stronger penalty it reads less ({used[one]['r_squared']:.2g}),"
@@ -71,5 +76,5 @@ def finding(results: Path) -> str | None:
         f" bijection Transformer (such readers: R² {spans[0]}, moved {spans[1]}). So a good probe tells neither"
         " that a belief is used nor that it is not. The entropy can be read as well, but no direction that tells a"
         f" quarter of it or more moves the prediction (at most {max(row['moved'] for row in entropy):.2g}). One network"
-        " each ([docs/geometry.md](docs/geometry.md), beside the statements)."
+        " each ([geometry.md](geometry.md), beside the statements)."
     )

@@ -1,5 +1,5 @@
 """The parts of README.md that are made from committed results: what recipes reach, how fast, and of the study the
-verdicts in short, the primitives table and its figure.
+findings and verdicts in short, the primitives table and its figure.
 
 `python docs/making/pages.py` puts them between `<!-- made: NAME -->` and `<!-- end -->`.
 """
@@ -7,25 +7,21 @@ verdicts in short, the primitives table and its figure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from findings import findings
+from claims_page import counted
+from findings import in_short
 from readme_speed import speed
 from tables import BUDGET, budget, interval, load
 
-from windtunnel.study.evidence import Evidence, NotMeasured, cell_not_run
+from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.files import markdown
-from windtunnel.study.ledger import tally
-from windtunnel.study.paper_plan import ARCHITECTURES, BESIDE_SEEDS
-from windtunnel.study.presets import plan_for
+from windtunnel.study.paper_plan import ARCHITECTURES
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
-from windtunnel.study.verdict import DECIDED, INCONCLUSIVE, UNTESTED
 from windtunnel.training.standard import NAMED
 
 CLOSE = 0.025  # a corrected p-value that one test more or less would move past 0.05
@@ -67,7 +63,7 @@ def parts(results: Path, study: StudyFolder | None) -> dict[str, str]:
     found = {"reach": reach(results / "h200" / "reach", study), "speed": speed(results)}
     if study is None:
         return found | {"findings": NOT_YET, "verdicts": NOT_YET, "primitives": "No networks yet, so no table."}
-    return found | {"findings": findings(study, results), "verdicts": verdicts(study), "primitives": primitives(study)}
+    return found | {"findings": in_short(study, results), "verdicts": counted(study), "primitives": primitives(study)}
 
 
 def reach(folder: Path, study: StudyFolder | None) -> str:
@@ -102,91 +98,6 @@ def _filters(evidence: Evidence) -> list[list[str]]:
             scores = [f"{evidence.baseline('hmm', name, metric):.2g}" for metric in metrics]
             rows.append([f"*HMM, {words}*", "", *scores, "", ""])
     return rows
-
-
-def verdicts(study: StudyFolder) -> str:
-    """How many of each kind, and those that were tested, one row each."""
-    ledger, head = study.ledger(), study.head()
-    unpublished = sum(entry["published"].startswith("none") for entry in ledger)
-    lines = [
-        f"Of {len(ledger)} statements, {len(ledger) - unpublished} of them the paper's and {unpublished} of our own"
-        f" that take one of those further: {tally(ledger)}. All of them with numbers, intervals and reasons:"
-        " `.venv/bin/windtunnel claims results/paper`; those on geometry and mechanism in plain words:"
-        " [docs/geometry.md](docs/geometry.md).",
-        "",
-        "- Each statement has a line, taken from the published number: it is *reproduced* when the whole 95% interval"
-        " over seeds lies on the claimed side of it and the controls pass, *not reproduced* when it lies on the other.",
-        "- *Inconclusive*: the interval holds the line, or it lies on one side and a control did not pass, training"
-        " failed, or Holm's correction over all tests asks for more (then with its p-value).",
-        "- Scores and training dynamics are over all seeds of a cell (one architecture on one world), instruments over"
-        f" as many as stand beside each number: all, as a rule, where they decide a claim, {BESIDE_SEEDS} elsewhere.",
-        f"- {_how_far(study)} {_cost(head)}",
-        *_close(ledger),
-        "",
-        "<details><summary>The verdicts</summary>",
-        "",
-        *markdown(
-            ["statement", "published", "what decided", "verdict"],
-            [[e["claim"], e["published"], _decisive(e), e["verdict"]] for e in ledger if e["outcome"] != UNTESTED],
-        ),
-        "",
-        "</details>",
-    ]
-    return "\n".join(lines)
-
-
-def _cost(head: Mapping[str, Any]) -> str:
-    """How long the card was held; of a study from before that was noted, what its cells took."""
-    seconds = head["seconds"]
-    cards = ", ".join(sorted({made["device"] for made in head["environments"] if "triton" in made["versions"]}))
-    if not seconds.get("held"):
-        return f"Its cells took {seconds['gpu']:,.0f} seconds of {cards or 'a GPU'}."
-    told = f"It held one {cards} for {seconds['held']:,.0f} seconds"
-    cells = f"the cells as they stand spent {seconds['gpu']:,.0f}, several of them side by side"
-    apart = sum(sitting["seconds"] for sitting in head["sittings"] if sitting["device"] == "cpu")
-    rest = f" Some readings were made from the same weights on a CPU, in {apart:,.0f} more." if apart else ""
-    return f"{told}, first versions of cells that were made again included; {cells}.{rest}"
-
-
-def _how_far(study: StudyFolder) -> str:
-    """How much of the plan is finished."""
-    head = study.head()
-    done, planned = len(head["finished"]), len(plan_for(head["preset"]).cells)
-    if done == planned:
-        return f"The study has finished all of its {done} cells."
-    rest = f"what is not tested waits for the others{_never(study)}"
-    return f"So far the study has finished {done} of its {planned} cells; {rest}."
-
-
-def _never(study: StudyFolder) -> str:
-    """What will not be tested by any cell."""
-    ids = [
-        entry["id"]
-        for entry in study.ledger()
-        if entry["outcome"] == UNTESTED and not any(map(cell_not_run, entry["reasons"]))
-    ]
-    return f", but for {', '.join(ids)}, whose number has no definition" if ids else ""
-
-
-def _close(ledger: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which of the decided ones the correction spared by little; nothing where there are none."""
-    named = [e["id"] for e in ledger if e["outcome"] in DECIDED and CLOSE < (e["adjusted_p_value"] or 0.0)]
-    return [f"- Decided by little, at a corrected p-value above {CLOSE:g}: {', '.join(named)}."] if named else []
-
-
-def _decisive(entry: Mapping[str, Any]) -> str:
-    """The primary test; and, where another one decided (a control, one of several places), that one after it."""
-    first = entry["reasons"][0]
-    if entry["value"] is None:
-        return first
-    number = Quantity.of_record(entry["value"])
-    told = first
-    if not first.startswith(entry["of"]):
-        told = f"{first}. Decided by {entry['of']}: {number}; the line is {entry['line']:.3g}"
-    on_a_side = number.side(entry["line"]) != "straddles"
-    if entry["outcome"] == INCONCLUSIVE and on_a_side and not entry["held_back"]:  # what kept it open is said last
-        told += f". But {entry['reasons'][-1]}"
-    return told
 
 
 def primitives(study: StudyFolder) -> str:

@@ -80,8 +80,8 @@ def _listed(values: list[float]) -> str:
     return f"{', '.join(first)} and {last}"
 
 
-def finding(results: Path) -> str | None:
-    """For README.md; None unless each of its parts holds."""
+def finding(results: Path) -> tuple[str, str] | None:
+    """In one sentence and in full; None unless each of its parts holds."""
     if not (results / FILE).exists():
         return None
     worlds = load(results / FILE)["worlds"]
@@ -97,7 +97,11 @@ def finding(results: Path) -> str | None:
     if not clear or max(here) > SMALL:
         return None
     wide = ", but seeds differ so much that their interval holds 0" * (Quantity.of_seeds(past).low <= 0)
-    return (
+    brief = (
+        f"Taught by the next symbol alone a Transformer carries it where that helps: R² {read.mean:.2g} on chains with"
+        f" sharper rows (untrained {blank:.2g}); on the paper's chains nothing beyond the last two observations."
+    )
+    return brief, (
         "Taught by the next observation alone, a Transformer carries the belief about the hidden state where that"
         f" helps it: on chains with sharper rows (concentration 0.3) a linear map reads R² {read.mean:.2g} of it"
         f" (untrained {blank:.2g}), {more.mean:.2g} of what the distribution that it was taught leaves open"
@@ -105,5 +109,5 @@ def finding(results: Path) -> str | None:
         f" (in no null more than {drawn:.2g}{wide}). On the"
         " paper's chains, whose next symbol hardly depends on more than the last one, it finds nothing beyond two"
         f" observations ({min(here):.2g} to {max(here):.2g}), within our budget. {len(here)} seeds each"
-        " ([docs/geometry.md](docs/geometry.md), beside the statements)."
+        " ([geometry.md](geometry.md), beside the statements)."
     )

@@ -1,0 +1,128 @@
+"""docs/claims.md: what the study finds, in full, and the verdict on every statement of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from findings import in_full
+
+from windtunnel.study.evidence import cell_not_run
+from windtunnel.study.files import markdown
+from windtunnel.study.ledger import tally
+from windtunnel.study.paper_plan import BESIDE_SEEDS
+from windtunnel.study.presets import plan_for
+from windtunnel.study.quantity import Quantity
+from windtunnel.study.results import StudyFolder
+from windtunnel.study.verdict import DECIDED, INCONCLUSIVE, UNTESTED
+
+CLOSE = 0.025  # a corrected p-value that one test more or less would move past 0.05
+COLUMNS = ["statement", "published", "what decided", "verdict"]
+
+
+def counted(study: StudyFolder) -> str:
+    """For README.md: how many of each kind, and what the study took."""
+    ledger = study.ledger()
+    unpublished = sum(entry["published"].startswith("none") for entry in ledger)
+    return (
+        f"Of {len(ledger)} statements, {len(ledger) - unpublished} of them the paper's and {unpublished} of our own"
+        f" that take one of those further: {tally(ledger)}. {_how_far(study)} {_cost(study.head())}"
+    )
+
+
+def page(study: StudyFolder, results: Path) -> str:
+    """The whole page."""
+    ledger = study.ledger()
+    lines = [
+        "# The paper's claims",
+        "",
+        "Written by `python docs/making/pages.py` from `results/paper`; do not edit. The words are explained in"
+        " [README.md](../README.md#in-short).",
+        "",
+        "## What the study finds",
+        "",
+        *in_full(study, results),
+        "",
+        "## How a verdict is made",
+        "",
+        counted(study),
+        "",
+        "- Each statement has a line, taken from the published number: it is *reproduced* when the whole 95% interval"
+        " over seeds lies on the claimed side of it and the controls pass, *not reproduced* when it lies on the other.",
+        "- *Inconclusive*: the interval holds the line, or it lies on one side and a control did not pass, training"
+        " failed, or Holm's correction over all tests asks for more (then with its p-value).",
+        "- Scores and training dynamics are over all seeds of a cell (one architecture on one world), instruments over"
+        f" as many as stand beside each number: all, as a rule, where they decide a claim, {BESIDE_SEEDS} elsewhere.",
+        *_close(ledger),
+        "- Some cells went badly at a first try, for their learning rate or for want of weight decay, and were made"
+        " again by a changed recipe or rule: what they gave is in `benchmarks/results/h200/search` and in the cells'"
+        " own records, and why, in [log.md](log.md), which also lists every test that was changed after its first"
+        " verdict had been seen. Nine cells that had left statements open were made again, as announced there before,"
+        " on seeds that nobody had seen, three of them at another rate: only the second version counts. One cell that"
+        " went well (LSTM on bijection with replacement) has kept a rate that an older, looser rule chose.",
+        "- Numbers, intervals, baselines and reasons of each: `.venv/bin/windtunnel claims results/paper`. Those on"
+        " geometry and mechanism in plain words: [geometry.md](geometry.md).",
+        "",
+        "## The verdicts",
+        "",
+        *markdown(
+            COLUMNS,
+            [[e["claim"], e["published"], decisive(e), e["verdict"]] for e in ledger if e["outcome"] != UNTESTED],
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _cost(head: Mapping[str, Any]) -> str:
+    """How long the card was held; of a study from before that was noted, what its cells took."""
+    seconds = head["seconds"]
+    cards = ", ".join(sorted({made["device"] for made in head["environments"] if "triton" in made["versions"]}))
+    if not seconds.get("held"):
+        return f"Its cells took {seconds['gpu']:,.0f} seconds of {cards or 'a GPU'}."
+    told = f"It held one {cards} for {seconds['held']:,.0f} seconds"
+    cells = f"the cells as they stand spent {seconds['gpu']:,.0f}, several of them side by side"
+    apart = sum(sitting["seconds"] for sitting in head["sittings"] if sitting["device"] == "cpu")
+    rest = f" Some readings were made from the same weights on a CPU, in {apart:,.0f} more." if apart else ""
+    return f"{told}, first versions of cells that were made again included; {cells}.{rest}"
+
+
+def _how_far(study: StudyFolder) -> str:
+    """How much of the plan is finished."""
+    head = study.head()
+    done, planned = len(head["finished"]), len(plan_for(head["preset"]).cells)
+    if done == planned:
+        return f"The study has finished all of its {done} cells."
+    rest = f"what is not tested waits for the others{_never(study)}"
+    return f"So far the study has finished {done} of its {planned} cells; {rest}."
+
+
+def _never(study: StudyFolder) -> str:
+    """What will not be tested by any cell."""
+    ids = [
+        entry["id"]
+        for entry in study.ledger()
+        if entry["outcome"] == UNTESTED and not any(map(cell_not_run, entry["reasons"]))
+    ]
+    return f", but for {', '.join(ids)}, whose number has no definition" if ids else ""
+
+
+def _close(ledger: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which of the decided ones the correction spared by little; nothing where there are none."""
+    named = [e["id"] for e in ledger if e["outcome"] in DECIDED and CLOSE < (e["adjusted_p_value"] or 0.0)]
+    return [f"- Decided by little, at a corrected p-value above {CLOSE:g}: {', '.join(named)}."] if named else []
+
+
+def decisive(entry: Mapping[str, Any]) -> str:
+    """The primary test; and, where another one decided (a control, one of several places), that one after it."""
+    first = entry["reasons"][0]
+    if entry["value"] is None:
+        return first
+    number = Quantity.of_record(entry["value"])
+    told = first
+    if not first.startswith(entry["of"]):
+        told = f"{first}. Decided by {entry['of']}: {number}; the line is {entry['line']:.3g}"
+    on_a_side = number.side(entry["line"]) != "straddles"
+    if entry["outcome"] == INCONCLUSIVE and on_a_side and not entry["held_back"]:  # what kept it open is said last
+        told += f". But {entry['reasons'][-1]}"
+    return told
