@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+import windtunnel
 from tests.study.planted import Planted
 from tests.study.plants import CANNOT, PLANTS, keys, order
 from windtunnel.study.claims import GEOMETRIC
@@ -24,6 +25,7 @@ sys.path.insert(0, str(ROOT / "docs" / "making"))
 
 import claims_page  # noqa: E402
 import geometry_page  # noqa: E402
+import map_page  # noqa: E402
 import pages  # noqa: E402
 import readme_parts  # noqa: E402
 
@@ -106,6 +108,15 @@ def test_pages_follow_a_study_and_notice_every_change(root):
     write(root)
     assert not (root / "docs" / "geometry.md").exists() and not stale(root)
     assert "has not been run yet" in (root / "README.md").read_text()
+
+
+def test_the_map_has_every_file_and_every_room_in_the_order_of_the_house():
+    told = map_page.page(ROOT)
+    rooms = [line.removeprefix("## ") for line in told.splitlines() if line.startswith("## ")]
+    assert rooms == [*windtunnel._ROOMS, "cli"]
+    files = [path for path in (ROOT / "windtunnel").rglob("*.py") if not path.name.startswith("__")]
+    assert told.count("\n- `") == len(files) > 200
+    assert not [line for line in told.splitlines() if line.startswith("- `") and line[-1] not in ".?"]
 
 
 def test_another_folder_is_refused_in_one_line(tmp_path, capsys):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("tunnels", "fidelity", "models", "training", "geometry", "mechanism", "study")
+_ROOMS = ("tunnels", "fidelity", "models", "training", "geometry", "mechanism", "study", "report")
 
 _HOMES = {  # name -> the room it lives in
     "baselines": "fidelity",
@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from windtunnel import geometry as geometry
     from windtunnel import mechanism as mechanism
     from windtunnel import models as models
+    from windtunnel import report as report
     from windtunnel import study as study
     from windtunnel import training as training
     from windtunnel import tunnels as tunnels

@@ -3,9 +3,10 @@
     python docs/making/pages.py            write them all
     python docs/making/pages.py --check    exit 1, naming those that are not what the results say
 
-No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md and the first table of
+No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md and two tables of
 README.md.  From `results/paper`: its own claims.json and table.csv (so that verdicts follow the rules as they are now),
-docs/claims.md, docs/geometry.md, the figure and the other made parts of README.md.  From `zoo`: its README.md.
+docs/claims.md, docs/geometry.md, the figure and the other made parts of README.md.  From `zoo`: its README.md.  From
+the package itself: docs/map.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import claims_page
 import geometry_page
+import map_page
 import primitives_figure
 import readme_parts
 import records_page
@@ -37,6 +39,7 @@ def pages(root: Path) -> dict[str, str | None]:
     study = StudyFolder(root / STUDY)
     found: dict[str, str | None] = {
         "docs/results.md": results_page.page(results),
+        "docs/map.md": map_page.page(root) if (root / "windtunnel").is_dir() else None,
         "docs/records.md": records_page.page(records_page.load_attempts(results)),
         "docs/claims.md": claims_page.page(study, results) if study.exists() else None,
         "docs/geometry.md": geometry_page.page(study, results) if study.exists() else None,
