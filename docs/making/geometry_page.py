@@ -139,22 +139,27 @@ def page(study: StudyFolder, results: Path) -> str:
         "# Geometry and mechanism: which statements of the paper hold",
         "",
         "Written by `python docs/making/pages.py` from `results/paper`; do not edit. The verdicts are those of the"
-        " ledger (`windtunnel claims results/paper`), in plain words: a statement *holds* when the interval over"
-        " seeds lies on the claimed side of its line and its controls pass (each null is the same instrument on"
-        " something that carries no signal); it *holds only …* when a control fails, in the words of that control;"
-        " it *does not hold* when the interval lies on the other side, or that of a control does while the rest is"
-        " open; it is *undecided* when an interval straddles, or when the test does not survive Holm's correction"
-        " over all claims, which is then said; *not identifiable* when"
-        " the data cannot tell, and *not judged* where a network has not been trained yet, has not learned its task"
-        " (but for the stacked LSTM, whose published counterpart had not either) or has no such tensor."
-        " First in each section stands the statement itself; what comes after it puts the same question to networks"
+        " ledger (`windtunnel claims results/paper`), in plain words. A statement",
+        "",
+        "- *holds* when the interval over seeds lies on the claimed side of its line and its controls pass (each null"
+        " is the same instrument on something that carries no signal);",
+        "- *holds only …* when a control fails, in the words of that control;",
+        "- *does not hold* when the interval lies on the other side, or that of a control does while the rest is open;",
+        "- is *undecided* when an interval straddles, or when the test does not survive Holm's correction over all"
+        " claims, which is then said;",
+        "- is *not identifiable* when the data cannot tell;",
+        "- is *not judged* where a network has not been trained yet, has not learned its task (but for the stacked"
+        " LSTM, whose published counterpart had not either) or has no such tensor.",
+        "",
+        "First in each section stands the statement itself; what comes after it puts the same question to networks"
         " the paper does not speak of, without correction. Every line is a test of its own: the number with its 95%"
         " interval, and on which side of which line the statement needs it. The readings behind it, with all their"
         " nulls, are in `results/paper/cells/NAME.json` under `survey`; `windtunnel inspect NETWORK` makes the same of"
-        " a network of your own or of the zoo. The surveys were made at the commits named at the end of this page."
-        " Instruments have been mended since, which `docs/log.md` lists: there nulls from untrained networks are pooled"
-        " over places (the verdicts count no more than one draw a network), subspaces are ablated by their mean only,"
-        " and ranges of positions not by zero.",
+        " a network of your own or of the zoo.",
+        "",
+        "The surveys were made at the commits named at the end of this page. Instruments have been mended since, which"
+        " `docs/log.md` lists: there nulls from untrained networks are pooled over places (the verdicts count no more"
+        " than one draw a network), subspaces are ablated by their mean only, and ranges of positions not by zero.",
         "",
         *table(
             ["statement", "published", "asked of", "answer"],

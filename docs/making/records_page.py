@@ -10,7 +10,7 @@ from pathlib import Path
 from tables import table
 
 from windtunnel.training.speed.cases import PAIRS
-from windtunnel.training.speed.records import EXACT_BELIEF, Attempt, attempts_in, records, verdicts
+from windtunnel.training.speed.records import EXACT_BELIEF, Attempt, attempts_in, records, rulings
 
 
 def load_attempts(folder: Path) -> list[Attempt]:
@@ -56,9 +56,9 @@ def page(attempts: list[Attempt]) -> str:
         lines += [f"## {device}", ""]
         standing = records(here)
         lines += table(columns, [_row(one) for one in standing]) if standing else ["No record yet.", ""]
-        others = [verdict for verdict in verdicts(here) if verdict.attempt not in standing]
+        others = [ruling for ruling in rulings(here) if ruling.attempt not in standing]
         if others:
-            rows = [[*_row(verdict.attempt), f"{verdict.kind}, {verdict.why}"] for verdict in others]
+            rows = [[*_row(ruling.attempt), f"{ruling.kind}, {ruling.why}"] for ruling in others]
             lines += ["### All other attempts, oldest first", "", *table([*columns, "verdict"], rows)]
     lines += _not_tried(attempts)
     return "\n".join(lines).rstrip() + "\n"

@@ -64,6 +64,6 @@ def evidence(tmp_path_factory):
 
 def test_claims_find_their_readings(evidence, monkeypatch):
     """All in one test: the study behind it is made once, however many workers share the tests."""
-    monkeypatch.setattr(nulls, "LEARNED", math.inf)  # six steps teach nothing
+    monkeypatch.setattr(nulls, "LEARNED_SHARE", math.inf)  # six steps teach nothing
     found = {name: claim(name).judge(evidence) for name in CLAIMS}
     assert {name: verdict.reasons for name, verdict in found.items() if verdict.outcome == UNTESTED} == {}

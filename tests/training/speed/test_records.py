@@ -15,8 +15,8 @@ from windtunnel.training.speed.records import (
     attempts_in,
     p_faster,
     records,
+    rulings,
     taught,
-    verdicts,
     world_of,
 )
 from windtunnel.tunnels import HMM
@@ -71,7 +71,7 @@ def test_many_seeds_find_a_small_gain_and_no_gain_is_rarely_taken_for_one():
 def test_the_first_attempt_with_enough_seeds_is_a_record():
     short = attempt([1, 1, 1, 1], "2026-01-01")
     first = attempt([20, 21, 22, 23, 24], "2026-01-02")
-    assert [v.kind for v in verdicts([first, short])] == ["no record", "record"]
+    assert [v.kind for v in rulings([first, short])] == ["no record", "record"]
     assert records([short, first]) == [first]
 
 
@@ -80,7 +80,7 @@ def test_a_record_falls_only_to_a_clear_improvement():
     unclear = attempt([10, 11, 21.5, 22.5, 23.5], "2026-01-02")  # faster in the middle and the mean, not at p < 0.01
     clear = attempt([10, 11, 12, 13, 14], "2026-01-03")
     slower = attempt([30, 31, 32, 33, 34], "2026-01-04")
-    judged = verdicts([slower, clear, unclear, old])
+    judged = rulings([slower, clear, unclear, old])
     assert [v.kind for v in judged] == ["record", "no record", "beats", "no record"]
     assert records([old, unclear, clear, slower]) == [clear]
 
@@ -88,7 +88,7 @@ def test_a_record_falls_only_to_a_clear_improvement():
 def test_an_attempt_is_judged_by_the_record_of_its_day():
     first, better = attempt([20, 21, 22, 23, 24], "2026-01-01"), attempt([10, 11, 12, 13, 14], "2026-01-03")
     between = attempt([15, 16, 17, 18, 19], "2026-01-02")
-    assert [v.kind for v in verdicts([better, between, first])] == ["record", "beats", "beats"]
+    assert [v.kind for v in rulings([better, between, first])] == ["record", "beats", "beats"]
     assert records([better, between, first]) == [better]
 
 
@@ -99,7 +99,7 @@ def test_half_of_the_seeds_must_pass():
 
 def test_a_target_that_was_not_reached_is_a_result_and_no_record():
     failed = attempt([math.inf] * 5, "2026-01-01")
-    (verdict,) = verdicts([failed])
+    (verdict,) = rulings([failed])
     assert (verdict.kind, verdict.why) == ("no record", "reached by 0 of 5 seeds") and records([failed]) == []
     later = attempt([10, 11, 12, 13, 14], "2026-01-02")
     assert records([failed, later]) == [later]

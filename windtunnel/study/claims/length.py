@@ -14,7 +14,7 @@ from windtunnel.study.verdict import REPRODUCED, Verdict, held, otherwise, quali
 
 METRIC = "entropy_mae_bits"
 LINES = {30: 0.012, 50: 0.029}  # bits, as published
-SHAPE, LEARNED, THEIR_OWN = "hmm-transformer-9x256", "hmm-transformer-9x256-learned", "hmm-transformer-paper"
+SHAPE, LEARNED_POSITIONS, THEIR_OWN = "hmm-transformer-9x256", "hmm-transformer-9x256-learned", "hmm-transformer-paper"
 """The paper's HMM shape, whose lengths are published: without position embedding, with learned ones as in the paper,
 and these with the paper's optimiser too."""
 WITHOUT = "without a position embedding"
@@ -37,7 +37,7 @@ def generalises(condition: str, line: float) -> Callable[[Evidence], Verdict]:
     """
 
     def test(evidence: Evidence) -> Verdict:
-        learned = LEARNED if evidence.has(LEARNED) else THEIR_OWN
+        learned = LEARNED_POSITIONS if evidence.has(LEARNED_POSITIONS) else THEIR_OWN
         at_home = held(evidence.score(learned, METRIC), "below", line, f"{learned}, home, entropy error")
         control = reading(evidence, learned, condition, line)
         words = WITHOUT if at_home.outcome == REPRODUCED else UNTOLD
@@ -129,7 +129,7 @@ def _longer(length: int, line: float) -> Claim:
         PAPER,
         f"{line:g} bits (averaged over all positions)",
         f"entropy error per sequence at K = {length}, all positions, without and with learned positions",
-        (SHAPE, LEARNED, THEIR_OWN),
+        (SHAPE, LEARNED_POSITIONS, THEIR_OWN),
         generalises(f"length-{length}", line),
         elsewhere=of_each(at(f"length-{length}", line), HMM, MAMBA, LSTM),
     )
@@ -142,7 +142,7 @@ def _new_alone(length: int, line: float) -> Claim:
         f"{PAPER}, read further by us",
         f"none; {line:g} bits is the average over all positions",
         f"entropy error per sequence at positions 21 to {length}, without and with learned positions",
-        (SHAPE, LEARNED, THEIR_OWN),
+        (SHAPE, LEARNED_POSITIONS, THEIR_OWN),
         generalises(f"length-{length}-beyond", line),
         elsewhere=of_each(at(f"length-{length}-beyond", line), HMM, MAMBA, LSTM),
     )
@@ -170,7 +170,7 @@ LATE_ATTENTION = [
         f"bits of KL lost at K = 50 against {TIMES:g} times those at K = 20",
         (SHAPE, HMM, "hmm-references"),
         of_the_shape(late),
-        elsewhere=of_each(late, LEARNED, HMM),
+        elsewhere=of_each(late, LEARNED_POSITIONS, HMM),
     ),
     Claim(
         "late-off-20",
@@ -180,7 +180,7 @@ LATE_ATTENTION = [
         f"bits of KL lost with the top two layers' attention off; the line is below {STILL:g}",
         (SHAPE, HMM, "hmm-references"),
         of_the_shape(still_filters),
-        elsewhere=of_each(still_filters, LEARNED, HMM),
+        elsewhere=of_each(still_filters, LEARNED_POSITIONS, HMM),
     ),
     Claim(
         "late-off-50",
@@ -190,6 +190,6 @@ LATE_ATTENTION = [
         "entropy error per sequence with the top two layers' attention off; the line is half of uniform's",
         (SHAPE, HMM, "hmm-references"),
         of_the_shape(breaks_down),
-        elsewhere=of_each(breaks_down, LEARNED, HMM),
+        elsewhere=of_each(breaks_down, LEARNED_POSITIONS, HMM),
     ),
 ]

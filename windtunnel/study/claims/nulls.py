@@ -12,7 +12,7 @@ from typing import Any
 from windtunnel.study.evidence import Evidence, NotMeasured, Record, less_null
 from windtunnel.study.verdict import Side, Verdict, held, qualified
 
-LEARNED = 0.1  # a network has learned its task when its KL is below this share of the uniform guess's
+LEARNED_SHARE = 0.1  # a network has learned its task when its KL is below this share of the uniform guess's
 WORDS = {
     "untrained": "as in untrained networks",
     "before the first block": "as in the embedding, before the first block",
@@ -27,7 +27,7 @@ def require_learned(evidence: Evidence, *cells: str) -> None:
         found = evidence.score(name, "kl_bits")
         values = found.values or (found.mean,)
         kept = [v for v, seed in zip(values, cell["seeds"], strict=False) if seed not in cell.get("diverged", [])]
-        line = LEARNED * evidence.baseline(cell["world"], "uniform", "kl_bits")
+        line = LEARNED_SHARE * evidence.baseline(cell["world"], "uniform", "kl_bits")
         if not kept or not max(kept) < line:
             worst = f"{max(kept):.2g} bits" if kept else "of no network"
             raise NotMeasured(f"{name} has not learned its task: worst KL {worst}, must be below {line:.2g}")

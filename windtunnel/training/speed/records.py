@@ -81,7 +81,7 @@ def p_faster(new: Iterable[float], old: Iterable[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Ruling:
     """What became of an attempt: `record` (none stood before), `beats` (the one before), `no record`; and why."""
 
     attempt: Attempt
@@ -89,7 +89,7 @@ class Verdict:
     why: str
 
 
-def verdicts(attempts: Iterable[Attempt]) -> list[Verdict]:
+def rulings(attempts: Iterable[Attempt]) -> list[Ruling]:
     """Every attempt judged in the order of its date against the record that stood then."""
     standing: dict[tuple[str, str, str, float], Attempt] = {}
     found = []
@@ -107,13 +107,13 @@ def verdicts(attempts: Iterable[Attempt]) -> list[Verdict]:
             why = f"p = {p:.2g} against {holder.median_s:.3g} s"
         if kind != "no record":
             standing[attempt.key] = attempt
-        found.append(Verdict(attempt, kind, why))
+        found.append(Ruling(attempt, kind, why))
     return found
 
 
 def records(attempts: Iterable[Attempt]) -> list[Attempt]:
     """The records that stand, by key."""
-    judged = verdicts(attempts)
+    judged = rulings(attempts)
     return sorted({v.attempt.key: v.attempt for v in judged if v.kind != "no record"}.values(), key=lambda a: a.key)
 
 
