@@ -62,11 +62,11 @@ def _panel(left: float, place: tuple[str, str], rows: list[Row | None]) -> list[
 
 def _marks(left: float, y: float, row: Row) -> list[str]:
     """One pale dot per seed; the interval and its mean, or, where seeds fall apart, their median."""
-    colour, share = COLOURS[row.state], row.share["share"]
-    seeds = [number(value) for value in row.share["per_seed"]]
+    colour, share = COLOURS[row.state], row.record["share"]
+    seeds = [number(value) for value in row.record["per_seed"]]
     parts = [f'<circle cx="{left + _along(v):.1f}" cy="{y:.1f}" r="2.5" fill="{colour}" opacity="0.4"/>' for v in seeds]
-    centre = number(row.share["median"] if row.share["bimodal"] else share["mean"])
-    if not row.share["bimodal"]:
+    centre = number(row.record["median"] if row.record["bimodal"] else share["mean"])
+    if not row.record["bimodal"]:
         low, high = (left + _along(number(share[end])) for end in ("low", "high"))
         parts.append(
             f'<line x1="{low:.1f}" y1="{y:.1f}" x2="{high:.1f}" y2="{y:.1f}" stroke="{colour}" stroke-width="2"/>'

@@ -134,9 +134,9 @@ def _place(subject: tuple[bool, str]) -> tuple[bool, int, str]:
 def _share(row: Row | None) -> str:
     if row is None:
         return ""
-    if row.share["bimodal"]:
-        median = number(row.share["median"])
-        return f"{row.share['successes']} of {len(row.share['per_seed'])} seeds, median {median:.4g}"
-    share = Quantity.of_record(row.share["share"])
+    if row.record["bimodal"]:
+        median = number(row.record["median"])
+        return f"{row.record['successes']} of {len(row.record['per_seed'])} seeds, median {median:.4g}"
+    share = Quantity.of_record(row.record["share"])
     worse = " (no better than B)" if row.failed else ""
     return f"{row.state}{worse} {share.brief(digits=4)}"

@@ -31,7 +31,7 @@ def print_scorecard(cells: Mapping[str, Mapping[str, Any]]) -> None:
     columns = ["who", "state", "share", "95% interval", f"seeds\nabove {REALISED:g}", "KL bits"]
     for (primitive, world), group in groupby(rows, key=lambda row: (row.primitive, row.world)):
         of_world = list(group)
-        base = of_world[0].share
+        base = of_world[0].record
         title = f"{primitive}: {world}, where B = {base['base']} is {_number(base['base_bits'])} bits off"
         show.print_table(title, columns, map(_share_row, of_world), "llrrlr")
     show.print_text(
@@ -43,7 +43,7 @@ def print_scorecard(cells: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _share_row(row: Row) -> list[str]:
-    record, seeds = row.share, ""
+    record, seeds = row.record, ""
     share = record["share"]
     if row.network:
         seeds = f"{record['successes']} of {len(record['per_seed'])}"

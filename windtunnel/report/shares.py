@@ -28,7 +28,7 @@ SPOKEN = {
 
 
 @dataclass(frozen=True)
-class Share:
+class Field:
     """One field of the primitives table.
 
     mean, ends  the share and its interval;  left  bits that the subject is still away from exact inference
@@ -54,7 +54,7 @@ class Column:
     primitive: str
     world: str
     worth: str
-    scale: list[tuple[str, Share]]
+    scale: list[tuple[str, Field]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Row:
 
     name: str
     variant: bool
-    shares: list[Share | None]
+    shares: list[Field | None]
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,17 @@ class Primitives:
 
 def primitives(source: Source) -> Primitives:
     """Plain recipes first, in the order of the architectures."""
-    found: dict[str, dict[tuple[str, str], Share]] = {}
+    found: dict[str, dict[tuple[str, str], Field]] = {}
     columns: dict[tuple[str, str], Column] = {}
     cells: dict[str, str] = {}  # subject -> one of its cells
     for row in entries(source.cells):
         at = row.primitive, row.world
-        column = columns.setdefault(at, Column(*at, short(row.share["base_bits"]), []))
+        column = columns.setdefault(at, Column(*at, short(row.record["base_bits"]), []))
         if row.network:
-            found.setdefault(row.subject, {})[at] = _share(row.share)
+            found.setdefault(row.subject, {})[at] = _field(row.record)
             cells.setdefault(row.subject, row.cell)
         else:
-            column.scale.append((row.subject, _share(row.share)))
+            column.scale.append((row.subject, _field(row.record)))
     order = sorted(columns, key=lambda at: (PRIMITIVES.index(at[0]), len(at[1]), at[1]))
 
     def place(subject: str) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ def primitives(source: Source) -> Primitives:
     return Primitives([columns[at] for at in order], rows)
 
 
-def _share(record: Mapping[str, Any]) -> Share:
+def _field(record: Mapping[str, Any]) -> Field:
     """From the record of a share."""
     state, mean = record["state"], number(record["share"]["mean"])
     level = 0 if state == "void" or not mean > 0 else min(LEVELS, round(LEVELS * min(mean, 1.0)))
@@ -108,7 +108,7 @@ def _share(record: Mapping[str, Any]) -> Share:
         low, high = (record["share"].get(part) for part in ("low", "high"))
         ends = "" if None in (low, high) else f"[{share(low)}, {share(high)}]"
         shown = share(mean)
-    return Share(state, SIGNS[state], shown, ends, f"{short(record['kl_bits'], 2)} bits", record["told"], level)
+    return Field(state, SIGNS[state], shown, ends, f"{short(record['kl_bits'], 2)} bits", record["told"], level)
 
 
 def realised(source: Source) -> str:
@@ -139,7 +139,7 @@ def primitives_table(source: Source) -> Table:
     columns = ["subject", "primitive", "world", "state", "share", "low", "high", "kl_bits", "base", "base_bits"]
     rows = []
     for row in entries(source.cells):
-        ends = [row.share["share"][part] for part in ("mean", "low", "high")]
-        last = [row.share[part] for part in ("kl_bits", "base", "base_bits")]
+        ends = [row.record["share"][part] for part in ("mean", "low", "high")]
+        last = [row.record[part] for part in ("kl_bits", "base", "base_bits")]
         rows.append([row.subject, row.primitive, row.world, row.state, *ends, *last])
     return Table("primitives", columns, rows)

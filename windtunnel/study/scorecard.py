@@ -25,13 +25,13 @@ class Row:
     network: bool
     cell: str
     """Whose record it stands in."""
-    share: Mapping[str, Any]
-    """The whole record, see `windtunnel.study.primitives.Share.to_dict`."""
+    record: Mapping[str, Any]
+    """The share, whole; see `windtunnel.study.primitives.Share.to_dict`."""
 
     @property
     def failed(self) -> bool:
         """Is a network no better than B?  Then it lacks more than the primitive, and shows nothing about it."""
-        return self.network and number(self.share["share"]["mean"]) < 0
+        return self.network and number(self.record["share"]["mean"]) < 0
 
 
 def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
@@ -39,9 +39,9 @@ def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
     for name, cell in cells.items():
         own = {name.removeprefix(f"{cell['world']}-"): cell["primitive"]} if cell.get("primitive") else {}
         for subject, record in (own | (cell.get("rows") or {})).items():
-            share = Share.of_record(record).to_dict()
-            what = share["primitive"], cell["world"], share["state"], share["told"]
-            yield Row(subject, *what, subject in own, name, share)
+            whole = Share.of_record(record).to_dict()
+            what = whole["primitive"], cell["world"], whole["state"], whole["told"]
+            yield Row(subject, *what, subject in own, name, whole)
 
 
 def scorecard(cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
