@@ -16,7 +16,13 @@ def require(condition: bool, field: str, value: object, allowed: str) -> None:
     >>> require(3 > 1, "states", 3, "at least 2")
     """
     if not condition:
-        raise InputError(f"{field} = {value!r}: must be {allowed}")
+        raise InputError(f"{field} = {_shown(value)}: must be {allowed}")
+
+
+def _shown(value: object) -> str:
+    """The value as Python writes it; one that takes several lines (a network, a tensor) by its kind alone."""
+    text = repr(value)
+    return text if len(text.splitlines()) == 1 else f"a {type(value).__name__}"
 
 
 def require_choice(field: str, value: object, choices) -> None:

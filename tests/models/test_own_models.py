@@ -12,6 +12,7 @@ from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.fidelity import evaluate
 from windtunnel.models.mlp import MLP
+from windtunnel.training import train
 from windtunnel.tunnels import HMM, Bijection
 
 TUNNEL = TUNNELS["bijection"]
@@ -109,6 +110,48 @@ def test_a_wrong_factory_is_told_at_once(factory, message):
     with pytest.raises(InputError, match=message) as error:
         models.build(factory, TUNNEL)
     assert "\n" not in str(error.value)
+
+
+class NoTunnel(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+
+class Mistaken(Bag):
+    def __init__(self, tunnel):
+        super().__init__(tunnel)
+        self.head = nn.Linear(8, "four" + 4)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("model", [Bag(TUNNEL), nn.Linear(3, 3), 3], ids=["module", "one line", "number"])
+def test_what_builds_no_module_is_refused_in_one_line(model):
+    told = r"must be the name of an architecture, or a function that takes a tunnel and returns a module, e\.g\. lambda"
+    with pytest.raises(InputError, match=rf"^model = .*: {told} tunnel: net$") as error:
+        models.build(model, TUNNEL)
+    assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match=rf"^model = .*: {told} tunnel: Net\(…\)$"):  # a new one for every seed
+        train(TUNNEL, model, device="cpu")
+    with pytest.raises(InputError, match=r"^factory = .*: must be a function that takes a tunnel"):
+        models.register("mine", model)
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [(NoTunnel, "takes 1 positional argument but 2 were given"), (Mistaken, "can only concatenate str")],
+)
+def test_a_factory_that_raises_a_type_error_is_told_in_one_line_with_its_reason(factory, reason):
+    for call in (lambda: models.build(factory, TUNNEL), lambda: train(TUNNEL, factory, steps=1, device="cpu")):
+        with pytest.raises(InputError, match=rf"^model {factory.__name__}: must be a function .*{reason}") as error:
+            call()
+        assert "\n" not in str(error.value)
+        assert isinstance(error.value.__cause__, TypeError) and error.value.__cause__.__traceback__
+
+
+def test_a_module_with_a_forward_alone_is_scored_as_the_message_says():
+    net = Bag(TUNNEL)
+    with pytest.raises(InputError, match=r"^subject = a Bag: .* by models\.build\(lambda tunnel: net, tunnel\)$"):
+        evaluate(net, TUNNEL, episodes=4)
+    assert evaluate(models.build(lambda tunnel: net, TUNNEL), TUNNEL, episodes=4).kl_bits.mean > 0
 
 
 class Ahead(Bag):

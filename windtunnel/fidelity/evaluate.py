@@ -184,8 +184,10 @@ def _unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunne
     require(len(predictors) > 0, "subject", subject, "a predictor, a list of at least one predictor, or a run")
     for predictor in predictors:
         if not isinstance(predictor, Predictor):
-            found = type(predictor).__name__
-            raise InputError(f"subject = a {found}: must be a predictor (have log_probs), a list of them, or a run")
+            wanted = "a predictor (have log_probs), a list of them, or a run"
+            if isinstance(predictor, nn.Module):  # wrapped by a room that this one may not import
+                wanted += "; a module becomes one by models.build(lambda tunnel: net, tunnel)"
+            raise InputError(f"subject = a {type(predictor).__name__}: must be {wanted}")
     if not isinstance(tunnel, Tunnel):
         raise InputError(f"tunnel = {tunnel!r}: must be a tunnel, e.g. tunnels.HMM(); only a run brings its own")
     for predictor in predictors:

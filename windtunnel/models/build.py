@@ -24,7 +24,7 @@ from windtunnel.models.adapt import Adapted, adapt, require_causal
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.describe import describe
 from windtunnel.models.matching import match
-from windtunnel.models.registry import Factory, find, is_built_in
+from windtunnel.models.registry import BUILDS, Factory, find, is_built_in, require_factory
 from windtunnel.models.shape import Config
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.random import check_seed
@@ -55,12 +55,14 @@ def build(
     check_seed(seed)
     given = {"depth": depth, "width": width, "heads": heads}
     given = {name: value for name, value in given.items() if value is not None} | options
+    if not isinstance(model, str):
+        require_factory("model", model, named="the name of an architecture, or ", example="net")
     found = find(model) if isinstance(model, str) else model
     if not (isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class")):
         sized = {"params": params, "max_length": max_length, "preset": preset}
         given |= {name: value for name, value in sized.items() if value is not None}
         name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
-        return _seeded(seed, lambda: adapt(_call(found, tunnel, given), tunnel, name))
+        return _seeded(seed, lambda: adapt(_call(found, tunnel, given, name), tunnel, name))
     sizes = Sizes.of(tunnel, max_length)
     config = resolve(found, sizes, params=params, preset=preset, given=given)
     built = _seeded(seed, found, config, sizes)
@@ -131,10 +133,16 @@ def _seeded(seed: int, function: Any, *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def _call(factory: Factory, tunnel: Tunnel, given: dict[str, Any]) -> nn.Module:
+def _call(factory: Factory, tunnel: Tunnel, given: dict[str, Any], name: str) -> nn.Module:
+    """The module that a factory builds.
+
+    A call that does not fit looks like a mistake inside the factory, both are a TypeError: what was said is told, and
+    the traceback is kept.
+    """
     try:
         return factory(tunnel, **given)
     except TypeError as error:
+        reason = " ".join(str(error).split()) or "TypeError"
         if given:
-            raise InputError(f"model options = {given}: must be keywords the factory takes ({error})") from error
-        raise
+            raise InputError(f"model options = {given}: must be keywords the factory takes ({reason})") from error
+        raise InputError(f"model {name}: must be {BUILDS}Net(…); called with a tunnel it failed ({reason})") from error

@@ -16,6 +16,7 @@ from windtunnel.models.transformer import Transformer
 
 Factory = Callable[..., nn.Module]
 """`factory(tunnel, **options) -> module`; see `windtunnel.models.adapt` for what the module must do."""
+BUILDS = "a function that takes a tunnel and returns a module, e.g. lambda tunnel: "
 
 _BUILT_IN: dict[str, type[SequenceModel]] = {cls.name: cls for cls in (Transformer, Mamba, LSTM, MLP, LinearAttention)}
 _REGISTERED: dict[str, Factory] = {}
@@ -25,9 +26,18 @@ def register(name: str, factory: Factory) -> Factory:
     """Add an architecture of one's own under a new name: a function from a tunnel to a module."""
     require(isinstance(name, str) and name != "", "name", name, "a word")
     require(name not in names(), "name", name, "a name that is not taken: " + ", ".join(names()))
-    require(callable(factory), "factory", factory, "a function that takes a tunnel and returns a module")
+    require_factory("factory", factory)
     _REGISTERED[name] = factory
     return factory
+
+
+def require_factory(field: str, value: object, named: str = "", example: str = "Net(…)") -> None:
+    """Raise unless `value` can build a module.  A module cannot, though it is callable: its call is its forward.
+
+    named    what else is allowed
+    example  what a function might return; by default a new module, for every seed trains one of its own
+    """
+    require(callable(value) and not isinstance(value, nn.Module), field, value, f"{named}{BUILDS}{example}")
 
 
 def unregister(name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require, require_int, unknown
 from windtunnel.models.build import option_names
-from windtunnel.models.registry import Factory
+from windtunnel.models.registry import Factory, require_factory
 from windtunnel.models.registry import names as model_names
 from windtunnel.training.files import locked
 from windtunnel.training.folder import RunFolder
@@ -58,6 +58,8 @@ def train(
     """
     say = say or (lambda line: None)
     factory = None if model is None or isinstance(model, str) else model
+    if factory is not None:
+        require_factory("model", factory, named="the name of an architecture, or ")
     device = require_device(device or default_device())
     if recipe is None:
         if tunnel is None:
