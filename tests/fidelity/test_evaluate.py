@@ -12,11 +12,12 @@ import torch
 
 from tests.fidelity.toys import ERRORS, ESTIMATES, Network, Reads, Shown, tempered
 from windtunnel.errors import InputError
-from windtunnel.fidelity import evaluate
+from windtunnel.fidelity import evaluate, evaluate_parts
 from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.fidelity.intervals import t_interval
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import checked_log_probs
+from windtunnel.training import Run
 from windtunnel.tunnels import Bijection
 
 # --- closed forms
@@ -256,6 +257,8 @@ def test_a_slip_in_normalisation_is_accepted_and_removed():
         ({"chunk": 0}, "chunk = 0"),
         ({"seed": -1}, "seed = -1"),
         ({"stream": "exam"}, "one of train, validation, test"),
+        ({"device": "foo"}, "device = 'foo': must be cpu, cuda or cuda:N"),
+        ({"device": torch.device("meta")}, "device = 'meta': must be cpu, cuda or cuda:N"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(options, words):
@@ -269,7 +272,13 @@ def test_bad_options_are_refused_in_one_line(options, words):
     ("subject", "tunnel", "words"),
     [
         (Reads(), None, "must be a tunnel"),
+        (Reads(), None, "tunnels.HMM(); only a run and a network from the zoo bring their own"),
         (Reads(), "hmm", "must be a tunnel"),
+        (Reads(), Shown, "must be a tunnel"),
+        (Reads(), Network(), "tunnel = a Network: must be a tunnel"),
+        (Reads, Shown(), "subject = the class Reads: must be an instance of it"),
+        ([Reads(), Reads], Shown(), "subject = the class Reads"),
+        (Run, Shown(), "subject = the class Run"),
         ([], Shown(), "at least one"),
         (3, Shown(), "subject = a int"),
         ([Reads(), "x"], Shown(), "subject = a str"),
@@ -280,6 +289,19 @@ def test_bad_subjects_are_refused_in_one_line(subject, tunnel, words):
         evaluate(subject, tunnel, episodes=10)
     assert words in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_absent_is_told_before_any_network_is_loaded():
+    class Heavy:
+        @property
+        def models(self):
+            raise AssertionError("loaded")
+
+    with pytest.raises(InputError, match=r"^device = 'cuda': must be cpu here"):
+        evaluate(Heavy(), Shown(), device="cuda")
+    with pytest.raises(InputError, match=r"^device = 'cuda': must be cpu here"):
+        evaluate_parts({"a": Heavy()}, Shown(), {"": None}, device="cuda")
 
 
 # --- telling

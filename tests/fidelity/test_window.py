@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -34,13 +34,19 @@ def test_equivalent_window_interpolates_in_log_kl():
     tunnel = HMM(states=3, symbols=3, length=6)
     ladder = evaluate([WindowFilter(tunnel, w) for w in (2, 3)], tunnel, episodes=300).kl_bits.per_seed
     score = evaluate(WindowFilter(tunnel, 2), tunnel, episodes=300)
-    halfway = SimpleNamespace(**{**vars(score), "kl_bits": SimpleNamespace(mean=math.sqrt(ladder[0] * ladder[1]))})
-    assert equivalent_window(halfway) == pytest.approx(2.5)  # type: ignore[arg-type]
+    halfway = replace(score, kl_bits=replace(score.kl_bits, mean=math.sqrt(ladder[0] * ladder[1])))
+    assert equivalent_window(halfway) == pytest.approx(2.5)
 
 
 def test_equivalent_window_needs_an_hmm():
     with pytest.raises(InputError, match="must be an HMM"):
         equivalent_window(evaluate(Uniform(4), Shown(), episodes=10))
+
+
+@pytest.mark.parametrize("other", [3, HMM(), Uniform(4)], ids=lambda value: type(value).__name__)
+def test_equivalent_window_needs_a_score(other):
+    with pytest.raises(InputError, match=r"^score = .*: must be a score, from wt\.evaluate$"):
+        equivalent_window(other)
 
 
 class Tilted:

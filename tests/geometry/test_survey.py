@@ -83,6 +83,8 @@ def test_selection():
     assert "must be one of keys, alignment" in reasons["horoscope"] and "needs a run" in reasons["dynamics"]
     with pytest.raises(InputError, match="tunnel = None"):
         inspect(model)
+    with pytest.raises(InputError, match="tunnel = 'hmm': must be a tunnel"):
+        inspect(model, "hmm")
     with pytest.raises(InputError, match=r"subject = str: must be a run, .* or a network"):
         inspect("model")
 

@@ -108,6 +108,8 @@ def test_a_selection_that_matches_nothing_is_refused(run):
         inspect(run, only=["horoscope", "tarot"])
     with pytest.raises(InputError, match="episodes = 1"):
         inspect(run, episodes=1)
+    with pytest.raises(InputError, match="tunnel = 'hmm': must be a tunnel"):
+        inspect(run, "hmm")
 
 
 def small(value: float) -> Survey:

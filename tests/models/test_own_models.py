@@ -10,7 +10,7 @@ from tests.fidelity.toys import Shown
 from tests.models.cases import TUNNELS, dense_inputs, every_tunnel, small
 from windtunnel import models
 from windtunnel.errors import InputError
-from windtunnel.fidelity import evaluate
+from windtunnel.fidelity import baselines, evaluate
 from windtunnel.models.mlp import MLP
 from windtunnel.training import train
 from windtunnel.tunnels import HMM, Bijection
@@ -281,6 +281,26 @@ def test_a_class_of_our_own_kind_is_looked_at_too():
 def test_bad_options_are_told_in_one_line(name, options, message):
     with pytest.raises(InputError, match=f"^{message}") as error:
         models.build(name, TUNNEL, **options)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("world", ["hmm", HMM, Bag(TUNNEL)], ids=["name", "class", "module"])
+def test_what_is_no_tunnel_is_told_in_one_line(world):
+    for call in (
+        lambda: models.build("transformer", world),
+        lambda: models.build(Bag, world),
+        lambda: train(world, "transformer", device="cpu"),
+        lambda: train(world, "transformer", preset="standard", device="cpu"),
+        lambda: baselines(world),
+    ):
+        with pytest.raises(InputError, match=r"^tunnel = .*: must be a tunnel, e\.g\. windtunnel\.tunnels\.HMM\(\)$"):
+            call()
+
+
+@pytest.mark.parametrize("build", [lambda: small("mlp-full", TUNNEL), lambda: models.build(Bag, TUNNEL)])
+def test_episodes_are_not_taken_for_their_inputs(build):
+    with pytest.raises(InputError, match=r"^inputs = .*: must be the inputs of episodes, episodes\.inputs$") as error:
+        build().log_probs(TUNNEL.sample(3))
     assert "\n" not in str(error.value)
 
 

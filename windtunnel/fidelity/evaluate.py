@@ -17,11 +17,12 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
+from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require, require_choice, require_int
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.fidelity.score import Score, Where, score_fields
 from windtunnel.fidelity.tally import ExactTally, NetworkTally
-from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.base import Tunnel, require_tunnel
 from windtunnel.tunnels.episodes import Episodes
 from windtunnel.tunnels.random import check_seed
 
@@ -57,6 +58,8 @@ def evaluate(
     A mean runs over all selected readouts, each counting the same.  More than one predictor: t-intervals over seeds.
     A single one: bootstrap over sequences.  `Score.kl_bits.over` says which.
     """
+    if device is not None:
+        require_device(str(device))  # before a run loads its networks
     predictors, tunnel = _unpack(subject, tunnel)
     scores = evaluate_all(
         {"subject": predictors},
@@ -102,6 +105,9 @@ def evaluate_parts(
     parts     name -> `positions` as for `evaluate`; the other options are those of `evaluate` too
     progress  is called before a predictor reads a chunk, with the subject's name, how many are done and how many to do
     """
+    require_tunnel(tunnel)
+    if device is not None:
+        require_device(str(device))
     groups = {name: _unpack(subject, tunnel)[0] for name, subject in subjects.items()}
     everyone = [(name, predictor) for name, predictors in groups.items() for predictor in predictors]
     require_int("episodes", episodes, 1)
@@ -174,6 +180,7 @@ def fitting(length: int, device: torch.device) -> int:
 
 def _unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunnel]:
     """The predictors of a subject, and the tunnel to score them on."""
+    _require_instance(subject)  # a class has the attributes of what it makes
     if hasattr(subject, "log_probs"):
         predictors = [subject]
     elif hasattr(subject, "models"):
@@ -183,16 +190,21 @@ def _unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunne
     tunnel = getattr(subject, "tunnel", None) if tunnel is None else tunnel
     require(len(predictors) > 0, "subject", subject, "a predictor, a list of at least one predictor, or a run")
     for predictor in predictors:
+        _require_instance(predictor)
         if not isinstance(predictor, Predictor):
             wanted = "a predictor (have log_probs), a list of them, or a run"
             if isinstance(predictor, nn.Module):  # wrapped by a room that this one may not import
                 wanted += "; a module becomes one by models.build(lambda tunnel: net, tunnel)"
             raise InputError(f"subject = a {type(predictor).__name__}: must be {wanted}")
-    if not isinstance(tunnel, Tunnel):
-        raise InputError(f"tunnel = {tunnel!r}: must be a tunnel, e.g. tunnels.HMM(); only a run brings its own")
+    tunnel = require_tunnel(tunnel, "; only a run and a network from the zoo bring their own")
     for predictor in predictors:
         _require_fit(predictor, tunnel)
     return predictors, tunnel
+
+
+def _require_instance(subject: object) -> None:
+    if isinstance(subject, type):
+        raise InputError(f"subject = the class {subject.__name__}: must be an instance of it, or models.build(…)")
 
 
 def _require_fit(predictor: Predictor, tunnel: Tunnel) -> None:

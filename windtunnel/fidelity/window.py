@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require
 from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.fidelity.baselines.hmm import WindowFilter
 from windtunnel.fidelity.evaluate import evaluate
@@ -26,6 +26,7 @@ def equivalent_window(score: Score) -> float:
     0.0 when the score is no better than uniform, inf when it is better than the longest window tried.  Windows are
     scored on the score's own episodes and readouts.
     """
+    require(isinstance(score, Score), "score", score, "a score, from wt.evaluate")
     if not isinstance(score.tunnel, HMM):
         raise InputError(f"score.tunnel = {score.tunnel!r}: must be an HMM, the only tunnel with window filters")
     ladder = _ladder(score.tunnel, score.episodes, score.seed, score.stream, score.where, score.positions)

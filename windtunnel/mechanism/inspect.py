@@ -31,6 +31,7 @@ from windtunnel.mechanism.instruments import INSTRUMENTS as MECHANISM
 from windtunnel.models.adapt import adapt
 from windtunnel.training import Run
 from windtunnel.tunnels import Tunnel
+from windtunnel.tunnels.base import require_tunnel
 from windtunnel.tunnels.random import check_seed
 
 INSTRUMENTS: dict[str, Callable] = {**GEOMETRY, **MECHANISM}
@@ -173,12 +174,11 @@ def _unpacked(subject: Run | nn.Module, tunnel: Tunnel | None) -> tuple[dict[int
     if isinstance(subject, Run):
         networks: dict[int | None, nn.Module] = {}
         networks |= zip(subject.recipe.seeds, subject.models)  # a run without weights is refused here
-        return networks, tunnel or subject.tunnel, subject.device
+        return networks, require_tunnel(subject.tunnel if tunnel is None else tunnel), subject.device
     if not isinstance(subject, nn.Module):
         raise InputError(f"subject = {type(subject).__name__}: must be a run, from wt.train or wt.load, or a network")
     tunnel = getattr(subject, "tunnel", None) if tunnel is None else tunnel
-    if not isinstance(tunnel, Tunnel):
-        raise InputError("tunnel = None: must be given for a network that is not part of a run")
+    tunnel = require_tunnel(tunnel, "; only a run and a network from the zoo bring their own")
     network = adapt(subject, tunnel, type(subject).__name__)  # what does not fit, or looks ahead, is refused here
     return {None: network}, tunnel, str(next((p.device for p in subject.parameters()), "cpu"))
 

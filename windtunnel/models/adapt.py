@@ -27,7 +27,7 @@ from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.base import SequenceModel
 from windtunnel.models.taps import Record, Tap
 from windtunnel.tunnels.base import Tunnel
-from windtunnel.tunnels.episodes import Inputs
+from windtunnel.tunnels.episodes import Inputs, require_inputs
 
 LOOKAHEAD = 1e-4  # share of the largest logit: rounding in float32 stays far below, a glance ahead seldom does
 OTHERS = 16  # episodes among which one is found that goes on differently
@@ -69,6 +69,7 @@ class Adapted(nn.Module):
 
     def log_probs(self, inputs: Inputs, tap: Tap | None = None) -> Float[Tensor, "n K C"]:
         """Natural-log probabilities at the readout positions."""
+        require_inputs(inputs)
         return F.log_softmax(self(inputs.tokens, inputs.features, inputs.readout, tap), dim=-1)
 
 

@@ -25,7 +25,7 @@ from windtunnel.models.layers import embedding, init_normal, projection
 from windtunnel.models.shape import Config, Dial
 from windtunnel.models.taps import Record, Tap, touch
 from windtunnel.tunnels.base import Tunnel
-from windtunnel.tunnels.episodes import Inputs
+from windtunnel.tunnels.episodes import Inputs, require_inputs
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ class SequenceModel(nn.Module, ABC):
 
     def log_probs(self, inputs: Inputs, tap: Tap | None = None) -> Float[Tensor, "n K C"]:
         """Natural-log probabilities at the readout positions: what makes a model a predictor."""
+        require_inputs(inputs)
         return F.log_softmax(self(inputs.tokens, inputs.features, inputs.readout, tap), dim=-1)
 
     @property

@@ -26,7 +26,7 @@ from windtunnel.models.describe import describe
 from windtunnel.models.matching import match
 from windtunnel.models.registry import BUILDS, Factory, find, is_built_in, require_factory
 from windtunnel.models.shape import Config
-from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.base import Tunnel, require_tunnel
 from windtunnel.tunnels.random import check_seed
 
 DEFAULT_PARAMS = 857_000  # what a model gets when neither size nor shape is given, so that all are of one size
@@ -53,6 +53,7 @@ def build(
     max_length  longest input the model must take (default: the tunnel's own)
     """
     check_seed(seed)
+    require_tunnel(tunnel)
     given = {"depth": depth, "width": width, "heads": heads}
     given = {name: value for name, value in given.items() if value is not None} | options
     if not isinstance(model, str):

@@ -11,6 +11,7 @@ from windtunnel import tunnels
 from windtunnel.errors import InputError, require, require_choice, require_int
 from windtunnel.training.stages import Stage, stage_at, stages_of
 from windtunnel.tunnels import Tunnel
+from windtunnel.tunnels.base import require_tunnel
 from windtunnel.tunnels.random import check_seed
 
 
@@ -114,7 +115,7 @@ class Recipe:
     """What to call it in tables."""
 
     def __post_init__(self) -> None:
-        require(isinstance(self.tunnel, Tunnel), "tunnel", self.tunnel, "a tunnel, e.g. windtunnel.tunnels.HMM()")
+        require_tunnel(self.tunnel)
         require(isinstance(self.model, str), "model", self.model, "the name of an architecture")
         require(isinstance(self.optimiser, Optimiser), "optimiser", self.optimiser, "a windtunnel.training.Optimiser")
         require(isinstance(self.schedule, Schedule), "schedule", self.schedule, "a windtunnel.training.Schedule")

@@ -21,6 +21,7 @@ from windtunnel.training.run import Run
 from windtunnel.training.sitting import Say, Sitting
 from windtunnel.training.trackers import Tracker, open_tracker
 from windtunnel.tunnels import Tunnel
+from windtunnel.tunnels.base import require_tunnel
 
 _KEYWORDS = ("preset", "out", "device", "tracker", "max_minutes", "earlier", "turn")  # of `train` itself
 
@@ -64,6 +65,7 @@ def train(
     if recipe is None:
         if tunnel is None:
             raise InputError("tunnel = None: must be given when no recipe is")
+        require_tunnel(tunnel)
         recipe = recipe_for(
             tunnel, _factory_name(factory) if factory else str(model or "transformer"), preset or default_preset(device)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
@@ -123,3 +123,9 @@ class Tunnel(metaclass=TunnelType):
         if "length" not in getattr(self, "__dataclass_fields__", {}):
             raise InputError(f"length = {length!r}: a {type(self).__name__} tunnel has no length to change")
         return replace(self, length=length)  # type: ignore[type-var]
+
+
+def require_tunnel(value: object, otherwise: str = "") -> Tunnel:
+    """The value, if it is a tunnel (its name or its class is not); one line otherwise, which may say more."""
+    require(isinstance(value, Tunnel), "tunnel", value, f"a tunnel, e.g. windtunnel.tunnels.HMM(){otherwise}")
+    return cast(Tunnel, value)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,11 @@ class Episodes:
         found: list[Tensor] = []
         self.map(lambda value: found.append(value) or value)
         return found
+
+
+def require_inputs(value: object) -> None:
+    """Raise unless a predictor is given inputs, and not the episodes that hold them beside the truth."""
+    require(isinstance(value, Inputs), "inputs", value, "the inputs of episodes, episodes.inputs")
 
 
 def _keeping_the_axis(index: Any, count: int) -> Any:

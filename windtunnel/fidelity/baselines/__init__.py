@@ -14,6 +14,7 @@ from windtunnel.fidelity.baselines.recall import recall_baselines
 from windtunnel.fidelity.baselines.urn import urn_baselines
 from windtunnel.fidelity.predictor import Predictor
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
+from windtunnel.tunnels.base import require_tunnel
 
 
 @singledispatch
@@ -30,6 +31,7 @@ own_baselines.register(Urn, urn_baselines)
 
 def baselines(tunnel: Tunnel) -> dict[str, Predictor]:
     """Every baseline of a tunnel: name -> predictor."""
+    require_tunnel(tunnel)
     return {"uniform": Uniform(tunnel.classes), **own_baselines(tunnel)}
 
 
