@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
+import sys
 from collections.abc import Iterable
+from typing import Any
 
 
 class InputError(ValueError):
@@ -49,6 +52,28 @@ def require_int(field: str, value: object, low: int, high: int | None = None) ->
     allowed = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
     ok = isinstance(value, int) and not isinstance(value, bool) and value >= low and (high is None or value <= high)
     require(ok, field, value, allowed)
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a finite number that a float can hold; True and False are none, though Python counts with them."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def require_number(
+    field: str, value: Any, low: float, high: float = math.inf, *, above: bool = False, below: bool = False
+) -> None:
+    """Raise unless `value` is a finite number in [low, high]; `above` leaves out low itself, `below` high.
+
+    >>> require_number("noise", 0, 0, 1, below=True)
+    """
+    if high == math.inf:
+        allowed = f"a finite number {'above' if above else 'of at least'} {low}"
+    else:
+        allowed = f"a number in {'(' if above else '['}{low}, {high}{')' if below else ']'}"
+    inside = (
+        is_number(value) and (low < value if above else low <= value) and (value < high if below else value <= high)
+    )
+    require(inside, field, value, allowed)
 
 
 def unknown(what: str, word: str, known: Iterable[str]) -> str:

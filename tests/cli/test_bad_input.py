@@ -28,7 +28,7 @@ def refusal(words: list[str], capsys) -> str:
         ("hmm --states 1", ["states = 1", "whole number"]),
         ("hmm --symbols 0", ["symbols = 0", "whole number"]),
         ("hmm --length 0", ["length = 0", "whole number"]),
-        ("hmm --concentration -1", ["concentration = -1.0", "positive"]),
+        ("hmm --concentration -1", ["concentration = -1.0", "above 0"]),
         ("hmm --dynamics rotating --mixing 0.97 0.9", ["mixing = (0.97, 0.9)", "low <= high"]),
         ("hmm --dynamics sticky --mixing 0.9 1.5", ["mixing = (0.9, 1.5)", "<= 1"]),
         ("hmm --dynamics sticky --mixing 0.9", ["--mixing = '0.9'", "two numbers"]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 import torch
 
@@ -23,7 +25,12 @@ BAD = [
     (HMM, {"dynamics": "sticky", "mixing": 0.9}, "mixing = 0.9", "a band (low, high)"),
     (Bijection, {"replacement": "no"}, "replacement = 'no'", "True or False"),
     (HMM, {"mixing": (0.9, 0.95)}, "mixing = (0.9, 0.95)", "left out when dynamics is dirichlet"),
-    (HMM, {"concentration": 0.0}, "concentration = 0.0", "positive"),
+    (HMM, {"concentration": 0.0}, "concentration = 0.0", "a finite number above 0"),
+    (HMM, {"concentration": True}, "concentration = True", "number above 0"),
+    (HMM, {"concentration": float("nan")}, "concentration = nan", "finite"),
+    (HMM, {"concentration": 10**400}, "concentration = 1000", "finite"),
+    (HMM, {"dynamics": "sticky", "mixing": (True, True)}, "mixing = (True, True)", "a band (low, high)"),
+    (HMM, {"summary": "x"}, "HMM option = 'summary'", "one of states, symbols"),
     (HMM, {"header": "tokens"}, "prior = 'dirichlet'", "released when header is tokens"),
     (HMM, {"prior": "released", "dynamics": "sticky"}, "dynamics = 'sticky'", "dirichlet when prior is released"),
     (HMM, {"prior": "released", "states": 21}, "prior = 'released'", "above 20"),
@@ -55,13 +62,15 @@ BAD = [
     ),
     (Recall, {"noise": 1.0}, "noise = 1.0", "[0, 1)"),
     (Recall, {"noise": -0.1}, "noise = -0.1", "[0, 1)"),
+    (Recall, {"noise": False}, "noise = False", "[0, 1)"),
     (Recall, {"pairs": 2, "queries": 3}, "queries = 3", "at most pairs = 2"),
     (Recall, {"pairs": 300}, "pairs = 300", "at most keys = 256"),
     (Recall, {"pairs": 8, "values": 4}, "pairs = 8", "at most values = 4"),
     (Recall, {"filler": -1}, "filler = -1", "at least 0"),
     (Urn, {"symbols": 1}, "symbols = 1", "from 2 to 127"),
     (Urn, {"length": 0}, "length = 0", "at least 1"),
-    (Urn, {"concentration": -1.0}, "concentration = -1.0", "positive"),
+    (Urn, {"concentration": -1.0}, "concentration = -1.0", "above 0"),
+    (Urn, {"concentration": True}, "concentration = True", "above 0"),
     (Urn, {"colours": 3}, "Urn option = 'colours'", "one of symbols, length"),
 ]
 
@@ -74,6 +83,15 @@ def test_bad_options(cls, options, names, allows):
     assert names in message
     assert allows in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("cls", [Bijection, HMM, Recall, Urn])
+def test_only_what_can_be_given_is_offered_as_an_option(cls):
+    with pytest.raises(ValueError, match="option = 'foo': must be one of") as caught:
+        cls(foo=1)
+    offered = str(caught.value).partition("one of ")[2].split(", ")
+    assert offered == [field.name for field in fields(cls)]
+    assert cls(**{name: getattr(cls(), name) for name in offered}) == cls()
 
 
 @pytest.mark.parametrize(

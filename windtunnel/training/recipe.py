@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 from windtunnel import tunnels
-from windtunnel.errors import InputError, require, require_choice, require_int
+from windtunnel.errors import InputError, is_number, require, require_choice, require_int, require_number
 from windtunnel.training.stages import Stage, stage_at, stages_of
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.base import require_tunnel
 from windtunnel.tunnels.random import check_seed
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -46,18 +41,15 @@ class Optimiser:
     def __post_init__(self) -> None:
         require_choice("optimiser", self.kind, ("adamw", "muon"))
         for name in ("lr", "muon_lr"):
-            value = getattr(self, name)
-            require(_number(value) and value > 0, name, value, "a finite number above 0")
+            require_number(name, getattr(self, name), 0, above=True)
         for name in ("weight_decay", "clip"):
-            value = getattr(self, name)
-            require(_number(value) and value >= 0, name, value, "a finite number of at least 0")
-        require(isinstance(self.betas, list | tuple), "betas", self.betas, "two numbers in [0, 1)")
-        object.__setattr__(self, "betas", tuple(self.betas))
-        ok = len(self.betas) == 2 and all(_number(b) and 0 <= b < 1 for b in self.betas)
+            require_number(name, getattr(self, name), 0)
+        betas = tuple(self.betas) if isinstance(self.betas, list | tuple) else ()
+        ok = len(betas) == 2 and all(is_number(beta) and 0 <= beta < 1 for beta in betas)
         require(ok, "betas", self.betas, "two numbers in [0, 1)")
+        object.__setattr__(self, "betas", betas)
         for name in ("momentum", "average"):
-            value = getattr(self, name)
-            require(_number(value) and 0 <= value < 1, name, value, "in [0, 1)")
+            require_number(name, getattr(self, name), 0, 1, below=True)
 
 
 @dataclass(frozen=True)
@@ -77,9 +69,7 @@ class Schedule:
         require_int("warmup", self.warmup, 0)
         require_choice("decay", self.decay, ("cosine", "linear", "none"))
         for name in ("decay_share", "floor"):
-            require(
-                _number(getattr(self, name)) and 0 <= getattr(self, name) <= 1, name, getattr(self, name), "in [0, 1]"
-            )
+            require_number(name, getattr(self, name), 0, 1)
 
 
 @dataclass(frozen=True)

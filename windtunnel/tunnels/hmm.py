@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from windtunnel.errors import InputError, require, require_choice, require_int
+from windtunnel.errors import InputError, is_number, require, require_choice, require_int, require_number
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.filtering import forward_filter, likelihoods, predict_symbols
@@ -76,12 +76,7 @@ class HMM(Tunnel):
         require_choice("prior", self.prior, ("dirichlet", "released"))
         require_choice("header", self.header, ("rows", "tokens", None))
         require_choice("predict", self.predict, ("state", "symbol"))
-        require(
-            isinstance(self.concentration, int | float) and 0 < self.concentration < math.inf,
-            "concentration",
-            self.concentration,
-            "a positive number",
-        )
+        require_number("concentration", self.concentration, 0, above=True)
         self._check_mixing()
         self._check_released()
         self._check_fixed()
@@ -93,7 +88,7 @@ class HMM(Tunnel):
         if self.mixing is None:
             return
         band = tuple(self.mixing) if isinstance(self.mixing, tuple | list) else ()
-        ok = len(band) == 2 and all(isinstance(r, int | float) for r in band) and 0.0 <= band[0] <= band[1] <= 1.0
+        ok = len(band) == 2 and all(map(is_number, band)) and 0.0 <= band[0] <= band[1] <= 1.0
         require(ok, "mixing", self.mixing, "a band (low, high) with 0 <= low <= high <= 1")
         object.__setattr__(self, "mixing", band)
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import require, require_int
+from windtunnel.errors import require, require_int, require_number
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
@@ -62,8 +62,7 @@ class Recall(Tunnel):
         require_int("values", self.values, 2)
         require_int("repeats", self.repeats, 1)
         require(isinstance(self.mixed, bool), "mixed", self.mixed, "true or false")
-        noise_ok = isinstance(self.noise, int | float) and 0.0 <= self.noise < 1.0
-        require(noise_ok, "noise", self.noise, "a probability in [0, 1)")
+        require_number("noise", self.noise, 0, 1, below=True)
         require(self.pairs <= self.keys, "pairs", self.pairs, f"at most keys = {self.keys}")
         require(self.queries <= self.pairs, "queries", self.queries, f"at most pairs = {self.pairs}")
         distinct_ok = self.noise > 0 or self.pairs <= self.values

@@ -20,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import require, require_int
+from windtunnel.errors import require_int, require_number
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source, categorical
@@ -47,9 +47,7 @@ class Urn(Tunnel):
     def __post_init__(self) -> None:
         require_int("symbols", self.symbols, 2, 127)
         require_int("length", self.length, 1)
-        number = isinstance(self.concentration, int | float) and not isinstance(self.concentration, bool)
-        ok = number and 0 < self.concentration < math.inf
-        require(ok, "concentration", self.concentration, "a positive number")
+        require_number("concentration", self.concentration, 0, above=True)
 
     @property
     def vocabulary(self) -> int:
