@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -327,3 +328,13 @@ def test_a_single_episode_is_a_batch_of_one(tunnel):
 def test_tiny_noise_keeps_a_proper_belief():
     posterior = Recall(pairs=2, queries=1, keys=4, values=4, noise=1e-310).sample(20).posterior
     assert bool(posterior.isfinite().all())
+
+
+def test_episodes_and_inputs_are_told_in_one_line():
+    episodes = HMM(states=3, symbols=4, length=6).sample(5)
+    told = "tokens (5, 12), features (5, 12, 4), readout (6,)"
+    assert repr(episodes.inputs) == f"<Inputs of 5 episodes: {told}>"
+    latent = "transition (5, 3, 3), emission (5, 3, 4), states (5, 6), observations (5, 6)"
+    assert repr(episodes) == f"<5 episodes: {told}, labels (5, 6), posterior (5, 6, 3); latent {latent}>"
+    bare = replace(Bijection(symbols=4, length=4).sample(1), latent={})
+    assert repr(bare) == "<1 episode: tokens (1, 7), readout (4,), labels (1, 4), posterior (1, 4, 4)>"

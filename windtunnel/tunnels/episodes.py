@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +27,10 @@ class Inputs:
     tokens: Int64[Tensor, "n T"]
     features: Float[Tensor, "n T F"] | None
     readout: Int64[Tensor, " K"]
+
+    def __repr__(self) -> str:
+        """On one line: how many, and every shape."""
+        return f"<Inputs of {_counted(len(self))}: {_shaped(vars(self))}>"
 
     def __len__(self) -> int:
         return self.tokens.shape[0]
@@ -60,6 +64,12 @@ class Episodes:
     labels: Int64[Tensor, "n K"]
     posterior: Float[Tensor, "n K C"]
     latent: dict[str, Tensor] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """On one line: how many, and every shape; of which tunnel is not known here, but its latent names tell."""
+        seen = {**vars(self.inputs), "labels": self.labels, "posterior": self.posterior}
+        latent = f"; latent {_shaped(self.latent)}" if self.latent else ""
+        return f"<{_counted(len(self))}: {_shaped(seen)}{latent}>"
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -105,6 +115,15 @@ class Episodes:
         found: list[Tensor] = []
         self.map(lambda value: found.append(value) or value)
         return found
+
+
+def _counted(count: int) -> str:
+    return f"{count} episode{'s' * (count != 1)}"
+
+
+def _shaped(named: Mapping[str, Tensor | None]) -> str:
+    """Names with shapes, of those that there are."""
+    return ", ".join(f"{name} {tuple(value.shape)}" for name, value in named.items() if value is not None)
 
 
 def require_inputs(value: object) -> None:
