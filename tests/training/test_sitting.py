@@ -279,6 +279,21 @@ def test_bad_input_is_told_in_one_line_and_before_anything_is_written(tmp_path, 
     assert not (tmp_path / "run" / "recipe.json").exists()
 
 
+def test_seeds_that_would_share_one_module_are_refused_before_training(tmp_path):
+    net = Counts(BIJECTION)
+    with pytest.raises(InputError, match="must be a function that builds a new module at every call") as error:
+        train(BIJECTION, lambda tunnel: net, seeds=2, steps=2, device="cpu", out=tmp_path / "run")
+    assert one_line(error) and not (tmp_path / "run").exists()
+    wt.models.register("shared", lambda tunnel: net)
+    try:
+        with pytest.raises(InputError, match="model = 'shared': must be a function that builds a new module"):
+            train(BIJECTION, "shared", seeds=2, steps=2, device="cpu")
+    finally:
+        wt.models.unregister("shared")
+    assert train(BIJECTION, lambda tunnel: net, steps=2, batch=4, device="cpu").finished  # one seed may go on with it
+    assert train(BIJECTION, counts, seeds=2, steps=2, batch=4, device="cpu").finished
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_a_gpu_that_is_absent_is_told_in_one_line(tmp_path, device):

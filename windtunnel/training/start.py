@@ -10,8 +10,8 @@ from typing import Any
 
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require, require_int, unknown
-from windtunnel.models.build import option_names
-from windtunnel.models.registry import Factory, require_factory
+from windtunnel.models.build import build, option_names
+from windtunnel.models.registry import Factory, is_built_in, require_factory
 from windtunnel.models.registry import names as model_names
 from windtunnel.training.files import locked
 from windtunnel.training.folder import RunFolder
@@ -77,6 +77,7 @@ def train(
     if max_minutes is not None:
         require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
         require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
+    _require_separate_networks(recipe, factory)
     sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier, turn)
     if out is None:
         return sitting.run(None)
@@ -114,6 +115,18 @@ def apply_options(
         kept = {k: v for k, v in recipe.model_options.items() if not (size & theirs.keys() and k in size)}
         mine["model_options"] = kept | theirs
     return recipe.with_options(**mine)
+
+
+def _require_separate_networks(recipe: Recipe, factory: Factory | None) -> None:
+    """Seeds that are handed one module train it in turn, and then agree to the last bit: an interval of no width."""
+    registered = recipe.model in model_names() and not is_built_in(recipe.model)
+    if len(recipe.seeds) == 1 or not (factory or registered):
+        return
+    asked = {"quiet": True, **recipe.model_options}
+    networks = [build(factory or recipe.model, recipe.tunnel, seed=seed, **asked) for seed in recipe.seeds[:2]]
+    first, second = ({id(weight) for weight in network.parameters() if weight.requires_grad} for network in networks)
+    allowed = "a function that builds a new module at every call; two seeds were given the same weights"
+    require(not first & second, "model", recipe.model, allowed)
 
 
 def _factory_name(factory: Factory) -> str:
