@@ -65,6 +65,7 @@ def main() -> None:
     options = parser.parse_args()
     require(options.page.is_file(), "page", str(options.page), "a file that `windtunnel report` wrote")
     picture = composed(*rows(options.page, options.scheme, options.scale), options.scale)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     picture.quantize(256).save(options.out, optimize=True)
     print(f"{options.out}: {picture.width} × {picture.height}, {options.out.stat().st_size / 1e3:.0f} kB")
 

@@ -65,3 +65,29 @@ def test_refusals(run_folder, refusal, tmp_path):
     assert "figures must be followed by a folder with runs or results" in refusal("figures")
     (tmp_path / "file").write_text("")
     assert "must be a folder" in refusal("figures", run_folder, "--out", tmp_path / "file")
+
+
+@pytest.fixture
+def unread(monkeypatch):
+    """Nothing may be looked into: a mistake has to be found before."""
+    for command in ("report", "figures"):
+        monkeypatch.setattr(f"windtunnel.cli.{command}.read", lambda *_, **__: pytest.fail("it was read first"))
+
+
+@pytest.mark.parametrize("command", ["report", "figures"])
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(command, run_folder, refusal, unread, tmp_path):
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "deep" / "a.html"
+    assert f"error: {place}: cannot be written (Not a directory)" in refusal(command, run_folder, "--out", place)
+
+
+@pytest.mark.parametrize("command", ["report", "figures"])
+def test_a_refused_folder_or_name_leaves_no_place_behind(command, run_folder, refusal, tmp_path):
+    """The place is tried first; what is refused after that must not have made it."""
+    place = tmp_path / "new" / "a.html"
+    (tmp_path / "empty").mkdir()
+    assert "no such folder" in refusal(command, tmp_path / "gone")
+    assert "must be a results folder" in refusal(command, tmp_path / "empty", "--no-zoo", "--out", place)
+    if command == "figures":
+        refusal(command, run_folder, "--no-zoo", "--only", "cat", "--out", place)
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]

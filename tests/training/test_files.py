@@ -15,7 +15,17 @@ import torch
 from tests.training.cases import contents, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import files, load, train
-from windtunnel.training.files import append_line, intact, locked, read_json, read_lines, write_bytes, write_tensors
+from windtunnel.training.files import (
+    append_line,
+    intact,
+    locked,
+    read_json,
+    read_lines,
+    require_writable,
+    require_writable_folder,
+    write_bytes,
+    write_tensors,
+)
 
 
 class FullFile:
@@ -96,6 +106,28 @@ def test_a_full_disk_stops_training_at_any_write_and_it_can_go_on(tmp_path, monk
         train(recipe=recipe, out=out, device="cpu")
         assert contents(out) == whole
     assert 15 <= after < 39
+
+
+# --- a place for what is not made yet
+@pytest.mark.parametrize("ask", [require_writable, require_writable_folder])
+def test_a_place_is_tried_and_nothing_of_the_trial_is_left(tmp_path, ask):
+    (tmp_path / "kept").mkdir()
+    for place in (tmp_path / "a", tmp_path / "new" / "deep" / "a", tmp_path / "kept" / "a"):
+        ask(place)
+    assert [path.name for path in tmp_path.rglob("*")] == ["kept"]
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError) as error:
+        ask(tmp_path / "file" / "deep" / "a")
+    assert str(error.value) == f"{tmp_path / 'file' / 'deep' / 'a'}: cannot be written (Not a directory)"
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "kept"]
+
+
+@pytest.mark.parametrize("ask", [require_writable, require_writable_folder])
+def test_a_trial_that_fails_half_way_leaves_no_folder(tmp_path, monkeypatch, ask):
+    fill_disk(monkeypatch)
+    with pytest.raises(InputError, match="disk full"):
+        ask(tmp_path / "new" / "a")
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- lines

@@ -13,6 +13,7 @@ from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
 from windtunnel.report import read, write_figures
 from windtunnel.report.figures import missing
+from windtunnel.training.files import require_writable_folder
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def run(words: list[str]) -> None:
     require_folder(folder)
     require_finished(folder)
     device = require_device(options.device or default_device())
+    require_writable_folder(out)  # before the minutes of looking into networks
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
     only = None if options.only is None else [name for name in options.only.split(",") if name]
     written = write_figures(source, out, only=only, say=say)

@@ -14,6 +14,7 @@ from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
 from windtunnel.report import Source, read, write_page
 from windtunnel.report.figures import missing
+from windtunnel.training.files import require_writable
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ def made(folder: Path, options: Report, arguments: Sequence[str] = ()) -> tuple[
     require_folder(folder)
     require_finished(folder)
     device = require_device(options.device or default_device())
+    require_writable(out)  # before the minutes of looking into networks
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
     return source, write_page(source, out, arguments)
 

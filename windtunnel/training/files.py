@@ -38,16 +38,28 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """Raise now what `write_bytes` would raise later: asked before long work, whose result must have a place.
+    """Raise now what `write_bytes` would raise later: asked before long work, whose result must have a place."""
+    _try_to_write(path, path)
 
-    It is tried, with an empty file that is gone again; folders on the way are made.
-    """
+
+def require_writable_folder(folder: Path) -> None:
+    """The same for a folder that will get files whose names are not known yet."""
+    _try_to_write(folder / "any", folder)
+
+
+def _try_to_write(path: Path, told: Path) -> None:
+    """With an empty file, which is gone again; so are folders made for it, since the work may yet have no result."""
     try:
         temporary = _temporary(path)
-        _fill(temporary, b"")
-        temporary.unlink()
+        missing = [folder for folder in path.parents if not folder.exists()]  # the innermost first
+        try:
+            _fill(temporary, b"")
+        finally:
+            for remove in (temporary.unlink, *(folder.rmdir for folder in missing)):
+                with contextlib.suppress(OSError):  # never made, or somebody else uses it by now
+                    remove()
     except OSError as error:
-        raise _unwritable(path, 0, error) from None
+        raise _unwritable(told, 0, error) from None
 
 
 def _temporary(path: Path) -> Path:
