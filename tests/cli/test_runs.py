@@ -111,6 +111,34 @@ def test_export_csv_replaces_the_file_as_a_whole(runs, output, tmp_path):
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_the_name_of_the_file_says_which_format(runs, output, tmp_path):
+    pytest.importorskip("pyarrow")
+    file = tmp_path / "table.csv"
+    for words in ((), ("--format", "csv")):
+        output("export", runs, *words, "--out", file)
+        assert len(list(csv.DictReader(file.read_text().splitlines()))) == 11
+    output("export", runs, "--out", tmp_path / "TABLE.CSV")
+    assert (tmp_path / "TABLE.CSV").read_text() == file.read_text()
+    output("export", runs, "--format", "parquet", "--out", tmp_path / "table.parquet")
+    assert (tmp_path / "table.parquet").read_bytes().startswith(b"PAR1")
+    shutil.copytree(runs, tmp_path / "runs")
+    assert output("export", tmp_path / "runs").endswith("metrics.parquet\n")  # nothing said: Parquet, as ever
+
+
+@pytest.mark.parametrize("where", ["gone", "empty"])
+def test_an_export_of_nothing_makes_no_folder(where, refusal, tmp_path):
+    (tmp_path / "empty").mkdir()
+    refusal("export", tmp_path / where)
+    refusal("export", tmp_path / where, "--out", tmp_path / "new" / "table.csv")
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_runs_are_read(runs, refusal, monkeypatch, tmp_path):
+    monkeypatch.setattr("windtunnel.cli.export.load", lambda path: pytest.fail("it was read first"))
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refusal("export", runs, "--out", tmp_path / "file" / "table.csv")
+
+
 def test_export_leaves_out_what_is_damaged_and_says_so(mixed, capsys):
     assert main(["export", str(mixed), "--format", "csv"]) == 0
     said = capsys.readouterr()
@@ -138,6 +166,10 @@ def test_export_without_pyarrow(runs, refusal, monkeypatch, tmp_path):
         ("export nowhere", ["nowhere: there is no such folder"]),
         ("export . --format xlsx", ["--format = 'xlsx'", "parquet, csv"]),
         ("export . --format csv --out .", ["--out = '.'", "a file"]),
+        ("export . --out x.xlsx", ["--out = 'x.xlsx': must be a .parquet or .csv file"]),
+        ("export . --out table", ["--out = 'table': must be a .parquet or .csv file"]),
+        ("export . --format csv --out x.parquet", ["--out = 'x.parquet': must be a .csv file, as --format csv says"]),
+        ("export . --format parquet --out x.csv", ["--out = 'x.csv': must be a .parquet file, as --format parquet"]),
     ],
 )
 def test_one_line(words, told, runs, refusal, monkeypatch):

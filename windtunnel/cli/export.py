@@ -5,17 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from windtunnel.cli import show
-from windtunnel.cli.flags import File
+from windtunnel.cli.flags import File, shown
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.progress import say
 from windtunnel.cli.runs import DAMAGE, reason, run_folders
 from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError, require
 from windtunnel.training import Run, load
-from windtunnel.training.files import write_bytes
+from windtunnel.training.files import require_writable, write_bytes
 
 COLUMNS: tuple[str, ...] = ("run", "tunnel", "model", "seed", "step", "loss_bits", "kl_bits", "entropy_mae_bits")
 
@@ -24,8 +24,8 @@ COLUMNS: tuple[str, ...] = ("run", "tunnel", "model", "seed", "step", "loss_bits
 class Export:
     """The training history of all runs below a folder, one row per run, seed and validated step."""
 
-    format: Literal["parquet", "csv"] = "parquet"
-    """Kind of file."""
+    format: Annotated[Literal["parquet", "csv"] | None, shown("{parquet,csv}")] = None
+    """Kind of file; what --out ends in if not given, parquet without either."""
     out: File = None
     """File to write, replaced as a whole if it is there; metrics.parquet or metrics.csv in DIR if not given."""
 
@@ -33,19 +33,35 @@ class Export:
 def run(words: list[str]) -> None:
     """Gather, write, say what was written."""
     folder, options = parse_folder(Export, "export", words, "DIR")
-    out = options.out or folder / f"metrics.{options.format}"
-    require(not out.is_dir(), "--out", str(out), "a file, not a folder")
+    kind = _kind(options)
+    out = options.out or folder / f"metrics.{kind}"
+    places = list(run_folders(folder))
+    require_writable(out)  # after the folder was found to be one, before hundreds of runs are read
     rows, runs = [], 0
-    for path in run_folders(folder):
+    for path in places:
         try:
             rows += _rows(load(path))
             runs += 1
         except DAMAGE as error:
             say(f"left out {reason(path, error)}")
     require(runs > 0, "DIR", str(folder), "a folder with at least one run in it that can be read")
-    content = _parquet(rows) if options.format == "parquet" else _csv(rows)
+    content = _parquet(rows) if kind == "parquet" else _csv(rows)
     write_bytes(out, content)
     show.print_text(f"{len(rows)} rows of {runs} run{'s' * (runs != 1)} written to {out}")
+
+
+def _kind(options: Export) -> str:
+    """The format that was asked for, in so many words or by the name of the file; a name must not promise another."""
+    out, kind = options.out, options.format
+    if out is None:
+        return kind or "parquet"
+    require(not out.is_dir(), "--out", str(out), "a file, not a folder")
+    ending = out.suffix.lower().removeprefix(".")
+    if kind is None:
+        require(ending in ("parquet", "csv"), "--out", str(out), "a .parquet or .csv file")
+    else:
+        require(ending == kind, "--out", str(out), f"a .{kind} file, as --format {kind} says")
+    return ending
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:
