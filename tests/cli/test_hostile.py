@@ -156,16 +156,23 @@ def test_a_damaged_run_is_one_line(case, runs, tmp_path, refusal):
         assert told in refusal(command, tmp_path / "run", "--device", "cpu")
 
 
-def test_odd_lines_in_the_history_are_passed_over(runs, tmp_path, output):
+@pytest.mark.parametrize("odd", [b"\xff\xfe\n", b"[1]\n", b"3\n", b'{"x": 1}\n'])
+def test_odd_lines_are_passed_over_in_the_timings_and_told_in_the_history(odd, runs, tmp_path, output, capsys):
     place = tmp_path / "run"
     shutil.copytree(runs / "hmm", place)
-    kept = wt.load(place).metrics()
-    for file in ("seed-0/metrics.jsonl", "timings.jsonl"):
-        with open(place / file, "ab") as stream:
-            stream.write(b'\xff\xfe\n[1]\n3\n{"x": 1}\n')
-    assert wt.load(place).metrics() == kept
+    run = wt.load(place)
+    seconds = run.seconds()
+    with open(place / "timings.jsonl", "ab") as stream:
+        stream.write(odd)
     (record,) = json.loads(output("runs", place, "--json"))["runs"]
-    assert record["state"] == "finished" and record["kl_bits"] == kept[-1]["kl_bits"]
+    assert record["state"] == "finished" and run.seconds() == seconds
+    told = f"{place}/seed-0/metrics.jsonl: line {len(run.metrics()) + 1} must be a JSON record with step, kl_bits"
+    with open(place / "seed-0" / "metrics.jsonl", "ab") as stream:
+        stream.write(odd)
+    (record,) = json.loads(output("runs", place, "--json"))["runs"]
+    assert record["state"] == "damaged" and told in record["why"]
+    assert main(["export", str(place), "--format", "csv"]) == 2
+    assert f"left out {told}" in capsys.readouterr().err
 
 
 # --- other folders

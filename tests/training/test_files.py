@@ -146,7 +146,29 @@ def test_a_line_after_one_cut_short_is_not_lost(tmp_path):
     path.write_text('{"step": 0}\n{"st')
     append_line(path, {"step": 1})
     append_line(path, {"step": 2})
-    assert read_lines(path) == [{"step": 0}, {"step": 1}, {"step": 2}]
+    assert read_lines(path, cut_anywhere=True) == [{"step": 0}, {"step": 1}, {"step": 2}]
+
+
+@pytest.mark.parametrize("odd", [b'{"st', b"", b"[1]", b"3", b'{"x": 1}', b'{"step": "\xff"}', b"\x00\x00"])
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_a_line_that_is_no_record_is_told_with_its_number_unless_it_was_cut_at_the_end(tmp_path, odd, line):
+    path = tmp_path / "lines.jsonl"
+    lines = [b'{"step": 0}', b'{"step": 1}']
+    lines.insert(line - 1, odd)
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    told = f"{path}: line {line} must be a JSON record with step, but is damaged; remove the line to go on without it"
+    with pytest.raises(InputError) as error:
+        read_lines(path, ["step"])
+    assert str(error.value) == told
+    assert read_lines(path, ["step"], cut_anywhere=True) == [{"step": 0}, {"step": 1}]
+    path.write_bytes(b'{"step": 0}\n{"step": 1}\n' + odd)  # a kill leaves the beginning of a line, and not its end
+    assert read_lines(path, ["step"]) == [{"step": 0}, {"step": 1}]
+
+
+def test_a_last_line_that_lacks_only_its_end_counts(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    path.write_text('{"step": 0}\n{"step": 1}')
+    assert read_lines(path) == [{"step": 0}, {"step": 1}]
 
 
 def test_numbers_survive_a_line_to_the_last_bit(tmp_path):

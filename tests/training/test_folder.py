@@ -108,9 +108,37 @@ def test_earlier_without_damage_goes_on_from_the_last_state(stopped, whole):
 
 def test_metrics_cut_short_or_beyond_the_state_are_written_again(stopped, whole):
     metrics = stopped / "seed-0" / "metrics.jsonl"
-    metrics.write_text(metrics.read_text() + '{"step": 7, "loss_bits": 1.0}\n{"step": 8, "lo')
+    metrics.write_text(metrics.read_text() + '{"step": 7, "kl_bits": 1.0}\n{"step": 8, "lo')
     go_on(stopped)
     assert contents(stopped) == whole
+
+
+def test_damaged_metrics_are_told_and_nothing_of_them_is_lost(stopped, whole):
+    """Going on writes the file again: a line that cannot be read must not silently be missing from it then."""
+    metrics = stopped / "seed-0" / "metrics.jsonl"
+    good = metrics.read_text()
+    first, *rest = good.splitlines(keepends=True)
+    metrics.write_text("".join([first, "damaged\n", *rest]))
+    before = contents(stopped)
+    for attempt in (lambda: go_on(stopped), lambda: load(stopped).metrics()):
+        with pytest.raises(InputError) as error:
+            attempt()
+        assert str(error.value).startswith(
+            f"{metrics}: line 2 must be a JSON record with step, kl_bits, but is damaged"
+        )
+    assert contents(stopped) == before
+    metrics.write_text(good)  # as the message says
+    go_on(stopped)
+    assert contents(stopped) == whole
+
+
+def test_a_line_of_the_timings_may_be_cut_short_anywhere(stopped):
+    timings = stopped / "timings.jsonl"
+    timings.write_text('{"seeds": [0], "train_s": 2.0}\n{"seeds": [0], "tr')  # killed; the next sitting appends
+    go_on(stopped)
+    assert timings.read_text().splitlines()[1] == '{"seeds": [0], "tr'
+    records = load(stopped).folder.timings()
+    assert records[0]["train_s"] == 2.0 and len(records) == 2
 
 
 @pytest.mark.parametrize("how", ["truncated", "altered", "missing"])

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -169,19 +169,35 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
         raise _unwritable(path, len(line), error) from None
 
 
-def read_lines(path: Path, needed: Iterable[str] = ()) -> list[dict[str, Any]]:
-    """The records of a JSON-lines file that have the needed fields; a line cut short by a kill is left out."""
+def read_lines(path: Path, needed: Sequence[str] = (), *, cut_anywhere: bool = False) -> list[dict[str, Any]]:
+    """The records of a JSON-lines file; the last line is left out where a kill cut it short, before its end of line.
+
+    needed        fields that every record must have
+    cut_anywhere  the file is appended to after a kill: leave out every line that is no such record, wherever it is.
+                  Otherwise such a line is damage, and told
+    """
     if not path.exists():
         return []
+    lines = path.read_bytes().split(b"\n")  # after the last end of line there is nothing, or what a kill left
     records = []
-    for line in path.read_text(errors="replace").splitlines():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict) and record.keys() >= {*needed}:
+    for number, line in enumerate(lines, 1):
+        record = _record(line, {*needed})
+        if record is not None:
             records.append(record)
+        elif number < len(lines) and not cut_anywhere:
+            fields = f" with {', '.join(needed)}" if needed else ""
+            must = f"must be a JSON record{fields}, but is damaged"
+            raise InputError(f"{path}: line {number} {must}; remove the line to go on without it")
     return records
+
+
+def _record(line: bytes, needed: set[str]) -> dict[str, Any] | None:
+    """The record in a line; None where there is none with these fields."""
+    try:
+        record = json.loads(line.decode())
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and record.keys() >= needed else None
 
 
 @contextmanager

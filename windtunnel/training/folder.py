@@ -91,7 +91,8 @@ class RunFolder:
         append_line(self.path / "timings.jsonl", record)
 
     def timings(self) -> list[dict[str, Any]]:
-        return read_lines(self.path / "timings.jsonl", ("seeds", "train_s"))
+        """All of them; a sitting that was killed may have left a line cut short, with those of the next below it."""
+        return read_lines(self.path / "timings.jsonl", ("seeds", "train_s"), cut_anywhere=True)
 
     def seed(self, seed: int) -> SeedFolder:
         """The part that belongs to one seed."""
@@ -154,6 +155,7 @@ class SeedFolder:
 
     # --- reading
     def metrics(self) -> list[dict[str, Any]]:
+        """The history.  Every sitting begins by writing it anew, so only its last line may ever be cut short."""
         return [_as_logged(record) for record in read_lines(self.path / "metrics.jsonl", ("step", "kl_bits"))]
 
     def ladder(self) -> list[int]:
