@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 import windtunnel as wt
 from windtunnel.cli import show
@@ -198,3 +199,58 @@ def test_no_weights_yet(refusal, tmp_path):
     tunnel = wt.tunnels.Bijection(symbols=4, length=4)
     wt.train(tunnel, "mlp", preset="quick", steps=9, out=tmp_path, params=2000, max_minutes=1e-9, device="cpu")
     assert "seed 0 has no weights yet" in refusal("evaluate", tmp_path)
+
+
+# --- weights that predict no numbers
+def broken(place: Path, step: int) -> None:
+    """Weights of that step, checksum and all, that are too large for what is computed with them."""
+    seed = wt.load(place).folder.seed(0)
+    seed.save_weights(step, {name: weights * 1e30 for name, weights in seed.weights(step).items()})
+
+
+def test_weights_of_a_training_that_diverged_are_told_as_such(tmp_path, refusal, capsys):
+    tunnel, place = wt.tunnels.HMM(states=2, symbols=3, length=4), tmp_path / "run"
+    options = {"preset": "quick", "params": 2000, "lr": 1e30, "warmup": 0, "device": "cpu"}
+    with pytest.raises(wt.training.Diverged, match="the last weights kept are of step 1, which may predict no numbers"):
+        wt.train(tunnel, "transformer", steps=20, out=place, **options)
+    assert main(["evaluate", str(place), "--episodes", "50", "--device", "cpu"]) == 2
+    _, line = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"windtunnel: error: {place}: the weights of step 1, seed 0, predict no numbers because training diverged: "
+        "a lower learning rate in another folder may help"
+    )
+    for command in ("report", "figures"):  # what it is sent to says the same
+        line = refusal(command, place, "--no-zoo")
+        assert "goes on, or says why it cannot" in line and f"`windtunnel evaluate {place}`" in line
+
+
+def test_earlier_weights_of_a_training_that_diverged_are_offered(runs, tmp_path, capsys):
+    place = tmp_path / "run"
+    shutil.copytree(runs / "hmm", place)
+    first, second, last = wt.load(place).ladder()
+    wt.load(place).folder.seed(0).forget_after(second)  # as if it had ended there
+    broken(place, second)
+    words = ["evaluate", str(place), "--episodes", "50", "--device", "cpu"]
+    assert main(words) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"the weights of step {second}, seed 0, predict no numbers because training diverged" in told
+    assert told.endswith(f", `--step {first}` takes earlier weights")
+    assert main([*words, "--step", str(first)]) == 0
+
+
+def test_a_finished_training_did_not_diverge_and_a_length_may_be_too_much(runs, tmp_path, refusal):
+    place = tmp_path / "run"
+    shutil.copytree(runs / "hmm", place)
+    broken(place, 10)
+    words = ("evaluate", place, "--episodes", 50, "--device", "cpu")
+    assert f"{place}: the weights of step 10, seed 0, predict no numbers on these episodes\n" in refusal(*words)
+    assert "seed 0, predict no numbers at length 7\n" in refusal(*words, "--length", 7)
+
+
+def test_a_baseline_without_numbers_is_not_blamed_on_the_run(runs, refusal, monkeypatch):
+    class Odd:
+        def log_probs(self, inputs):
+            return torch.full((len(inputs), len(inputs.readout), 2), torch.nan)
+
+    monkeypatch.setattr("windtunnel.cli.evaluate.baselines", lambda tunnel: {"odd": Odd()})
+    assert "Odd.log_probs returned NaN" in refusal("evaluate", runs / "hmm", "--episodes", 50, "--device", "cpu")

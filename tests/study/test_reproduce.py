@@ -150,11 +150,13 @@ def test_a_diverged_seed_counts(tmp_path, monkeypatch):
 
     def sometimes(*, recipe, seeds, **options):
         if recipe.model == "lstm" and 1 in seeds:
-            raise Diverged("seed 1: the loss was not finite at step 3", 1)
+            raise Diverged("seed 1: the loss was not finite at step 3", 1, "try a lower learning rate")
         return real(recipe=recipe, seeds=seeds, **options)
 
     monkeypatch.setattr(making, "train", sometimes)
-    study = reproduce(out=tmp_path, plan=PLAN, device="cpu")
+    said = []
+    study = reproduce(out=tmp_path, plan=PLAN, device="cpu", say=said.append)
+    assert "small-urn-lstm: seed 1: the loss was not finite at step 3" in said  # advice is for who chose the rate
     cell = study.cell("small-urn-lstm")
     assert cell["seeds"] == [0, 1] and cell["diverged"] == [1] and cell["primitive"]["diverged"] == 1
     uniform = study.evidence().baseline("small-urn", "uniform", "kl_bits")

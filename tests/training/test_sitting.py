@@ -196,7 +196,7 @@ def test_a_loss_that_is_no_number_stops_with_step_checkpoint_and_advice(tmp_path
         on_cpu(tiny(steps=20), tmp_path)
     assert one_line(error) == (
         "seed 0: the loss was not finite at step 5; the last good checkpoint is step 4; "
-        "try a lower learning rate (lr is 0.003), a longer warm-up, or precision float32"
+        "try in another folder a lower learning rate (lr is 0.003), a longer warm-up, or precision float32"
     )
     assert load(tmp_path).steps == 4
     assert all(bool(tensor.isfinite().all()) for tensor in saved_tensors(tmp_path))
@@ -248,8 +248,40 @@ def test_bad_gradients_with_a_good_loss_never_reach_the_disk(tmp_path, monkeypat
 def test_without_a_folder_a_broken_loss_says_that_there_is_no_checkpoint(monkeypatch):
     loss = Network.loss
     monkeypatch.setattr(Network, "loss", lambda net: loss(net) * math.nan)
-    with pytest.raises(InputError, match="not finite at step 0; there is no checkpoint yet"):
-        on_cpu(RECIPE)
+    with pytest.raises(InputError, match="not finite at step 0; there is no checkpoint; try a lower learning rate"):
+        on_cpu(RECIPE)  # nor is there a folder that could be in the way
+
+
+def test_advice_after_divergence_can_be_followed(tmp_path):
+    """A folder keeps to its recipe: the lower rate has to go elsewhere, and there it trains."""
+    wild = tiny(lr=1e22, optimiser="adamw", average=0.0, warmup=0)
+    with pytest.raises(Diverged, match="try in another folder a lower learning rate"):
+        on_cpu(wild, tmp_path / "a")
+    tame = tiny(lr=1e-3, optimiser="adamw", average=0.0, warmup=0)
+    with pytest.raises(InputError, match=r"holds a run with lr = 1e\+22"):
+        on_cpu(tame, tmp_path / "a")
+    assert on_cpu(tame, tmp_path / "b").finished
+
+
+@pytest.mark.parametrize(
+    ("every", "rungs", "bad", "told"),
+    [
+        (4, 20, 4, "the last checkpoint is step 4"),  # weights that went in before their loss broke are not called good
+        (4, 20, 5, "the last good checkpoint is step 4"),
+        (9, 20, 4, "to go on from, and the last weights kept are of step 4, which may predict no numbers"),
+        (9, 2, 4, "there is no checkpoint to go on from, and the last weights kept are of step 1"),
+        (9, 20, 0, "there is no checkpoint yet"),
+    ],
+)
+def test_divergence_says_what_is_kept(tmp_path, monkeypatch, every, rungs, bad, told):
+    loss = Network.loss
+    monkeypatch.setattr(Network, "loss", lambda net: loss(net) * (math.nan if int(net.step) == bad else 1.0))
+    with pytest.raises(Diverged) as error:
+        on_cpu(tiny(steps=20, checkpoint_every=every, ladder=rungs), tmp_path)
+    found = error.value.found
+    assert found.endswith(told) and one_line(error).startswith(f"{found}; try in another folder a lower")
+    if "weights" in told:
+        assert f"of step {load(tmp_path).ladder()[-1]}" in told
 
 
 # --- bad input

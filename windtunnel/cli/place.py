@@ -75,7 +75,7 @@ def require_finished(folder: Path) -> None:
     if (folder / RUN).exists() and not (run := load(folder)).finished:
         raise InputError(
             f"{folder}: the run must be finished, but stands at step {run.steps} of {run.recipe.steps}: the command "
-            f"that trained it goes on, `{_typed('evaluate', folder)}` scores it as it is"
+            f"that trained it goes on, or says why it cannot; `{_typed('evaluate', folder)}` scores it as it is"
         )
 
 

@@ -61,7 +61,11 @@ def evaluation_mode(predictors: Iterable[object]) -> Iterator[None]:
 
 
 class NotNumbers(InputError):
-    """A predictor gave NaN: of a network that is being trained, that it has diverged."""
+    """A predictor gave NaN: of a network that is being trained, that it has diverged.  `predictor` says which."""
+
+    def __init__(self, message: str, predictor: object) -> None:
+        super().__init__(message)
+        self.predictor = predictor
 
 
 @torch.no_grad()
@@ -77,9 +81,9 @@ def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> F
         returned = predictor.log_probs(inputs)
     expected = (len(inputs), len(inputs.readout), tunnel.classes)
 
-    def refuse(found: str, kind: type[InputError] = InputError) -> InputError:
+    def refuse(found: str) -> InputError:
         wanted = f"normalised float32 or float64 log-probabilities of shape {expected} (n, K, C)"
-        return kind(f"{type(predictor).__name__}.log_probs returned {found}: must be {wanted}")
+        return InputError(f"{type(predictor).__name__}.log_probs returned {found}: must be {wanted}")
 
     if not isinstance(returned, Tensor):
         raise refuse(f"a {type(returned).__name__}")
@@ -88,7 +92,7 @@ def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> F
     if returned.dtype not in (torch.float32, torch.float64):
         raise refuse(str(returned.dtype).removeprefix("torch."))
     if returned.isnan().any():
-        raise refuse("NaN", NotNumbers)
+        raise NotNumbers(str(refuse("NaN")), predictor)
     if returned.isposinf().any():
         raise refuse("+inf")
     log_q = returned.to(inputs.tokens.device, torch.float64)

@@ -126,7 +126,7 @@ class Making:
                     turn=self.sitting.stepping,
                 )
             except Diverged as error:
-                self.sitting.say(f"{name}: {error}")
+                self.sitting.say(f"{name}: {error.found}")
                 self.draft["diverged"] = [*lost, error.seed]
                 self.folder.write_draft(name, self.draft)
                 if self.rate.breaks(self.draft["diverged"]):

@@ -20,7 +20,7 @@ from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.models.base import SequenceModel
 from windtunnel.models.registry import Factory
 from windtunnel.training.engine import Engine, out_of_memory
-from windtunnel.training.folder import RunFolder
+from windtunnel.training.folder import RunFolder, SeedFolder
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.run import Run
@@ -35,11 +35,15 @@ Say = Callable[[str], None]
 
 
 class Diverged(InputError):
-    """Loss, weights or predictions of one seed were no longer numbers; `seed` says whose."""
+    """Loss, weights or predictions of one seed were no longer numbers.
 
-    def __init__(self, message: str, seed: int) -> None:
-        super().__init__(message)
-        self.seed = seed
+    seed     whose
+    found    what was found and what is left, without the advice, which a study follows by itself
+    """
+
+    def __init__(self, found: str, seed: int, advice: str = "") -> None:
+        super().__init__(f"{found}; {advice}" if advice else found)
+        self.found, self.seed = found, seed
 
 
 @dataclass
@@ -201,7 +205,8 @@ class Sitting:
             try:
                 record = {"step": step, "loss_bits": loss_bits, **network.validate()}
             except NotNumbers:  # weights may be finite, and too large for what is computed with them
-                raise self._diverged(network, folder, f"the predictions were not finite after step {step}") from None
+                what = f"the predictions were not finite after step {step}"
+                raise self._diverged(network, folder, what, step) from None
             if folder is not None:
                 folder.seed(network.seed).log(record)
             else:
@@ -225,14 +230,28 @@ class Sitting:
             if broken < 0 and weights and not network.finite():
                 broken, what = step, f"the weights were not finite after step {step}"
             if broken >= 0:
-                raise self._diverged(network, folder, what)
+                raise self._diverged(network, folder, what, broken)
 
-    def _diverged(self, network: Network, folder: RunFolder | None, what: str) -> Diverged:
-        good = folder.seed(network.seed).last_step() if folder is not None else None
-        saved = f"the last good checkpoint is step {good}" if good else "there is no checkpoint yet"
-        lr = self.recipe.optimiser.lr
-        told = f"seed {network.seed}: {what}; {saved}; try a lower learning rate (lr is {lr:g}), a longer warm-up, or"
-        return Diverged(f"{told} precision float32", network.seed)
+    def _diverged(self, network: Network, folder: RunFolder | None, what: str, step: int) -> Diverged:
+        saved = "there is no checkpoint" if folder is None else _saved(folder.seed(network.seed), step)
+        where = "" if folder is None else "in another folder "  # this one goes on with its own recipe alone
+        advice = f"try {where}a lower learning rate (lr is {self.recipe.optimiser.lr:g}), a longer warm-up, or"
+        return Diverged(f"seed {network.seed}: {what}; {saved}", network.seed, f"{advice} precision float32")
+
+
+def _saved(place: SeedFolder, broken: int) -> str:
+    """What there is on disk of a seed that broke at a step.
+
+    All that was saved before that step gave a loss that was a number.  What was saved at that very step is suspect: its
+    own loss, the one that broke, was computed afterwards.
+    """
+    state, rungs = place.last_step(), place.ladder()
+    if state is not None:
+        return f"the last {'good ' * (state < broken)}checkpoint is step {state}"
+    if rungs:
+        suspect = ", which may predict no numbers" * (rungs[-1] >= broken)
+        return f"there is no checkpoint to go on from, and the last weights kept are of step {rungs[-1]}{suspect}"
+    return "there is no checkpoint yet"
 
 
 def _next_event(step: int, recipe: Recipe, rungs: set[int]) -> int:
