@@ -66,16 +66,30 @@ def test_what_was_saved_comes_back(survey, tmp_path):
 
 
 def test_a_refusal_and_a_failure_are_one_line_each_and_the_rest_runs(run, monkeypatch, tmp_path):
-    def broken(*arguments):
+    def unlucky(*arguments):
         raise RuntimeError("out of luck\nsecond line")
 
-    monkeypatch.setitem(INSTRUMENTS, "heads", broken)
+    monkeypatch.setitem(INSTRUMENTS, "heads", unlucky)
     found = inspect(run, only=["heads", "clusters", "lens", "horoscope"], episodes=4, untrained=1)
     assert found.missing["heads"] == "failed: RuntimeError: out of luck"
     assert "no hidden states" in found.missing["clusters"] and "must be one of keys" in found.missing["horoscope"]
     assert {entry.instrument for entry, _ in found.measurements()} == {"lens"}
     save_survey(found, tmp_path)
-    assert load_survey(tmp_path).missing == found.missing
+    again = load_survey(tmp_path)
+    assert again.missing == found.missing
+    broken = {entry.instrument for entry in again.entries if isinstance(entry.found, Missing) and entry.found.broken}
+    assert broken == {"heads"}  # a refusal is none
+
+
+def test_a_survey_written_before_it_said_what_broke_is_still_read(tmp_path):
+    path = save_survey(small(1.0), tmp_path)
+    assert '"broken"' not in path.read_text()  # said of accidents alone, so that older files have the same form
+    assert Missing("heads", "none") in [entry.found for entry in load_survey(path).entries]
+
+
+def test_the_part_of_some_instruments_keeps_their_seconds(survey):
+    part = survey.of(["keys", "dynamics"])
+    assert set(part.seconds) == {"keys, seed 0", "keys, seed 1", "dynamics"} and "by 2 instruments" in repr(part)
 
 
 def test_a_run_without_a_ladder_has_no_dynamics_but_all_else(tmp_path):

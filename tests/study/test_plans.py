@@ -142,7 +142,7 @@ def test_estimates_add_up_and_learn():
     cells = {cell.name: cell for cell in PAPER.cells}
     recipe = cells["hmm-mamba"].recipe.to_dict()
     done = {"kind": "networks", "model": "mamba", "world": "hmm", "tokens": 8e6, "seconds": {"train": 1.0}}
-    done |= {"recipe": recipe, "surveyed": {"values, seed 0": 1.0, "values, seed 1": 3.0}}
+    done |= {"recipe": recipe, "seeds": [0, 1], "surveyed": {"values, seed 0": 1.0, "values, seed 1": 3.0}}
     larger = done | {"model": "transformer", "recipe": cells["hmm-transformer-9x256"].recipe.to_dict()}
     known = Known.of([done, larger, {"kind": "references"}])
     assert known.rates == {("mamba", "hmm"): 8e6}  # 7.1M parameters tell nothing about 2.67M

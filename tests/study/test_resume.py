@@ -10,6 +10,7 @@ import pytest
 
 from tests.study.micro import micro
 from windtunnel.errors import InputError
+from windtunnel.geometry import Missing
 from windtunnel.study import rate, reproduce, surveying
 from windtunnel.study.__main__ import main
 from windtunnel.study.pause import OutOfTime
@@ -157,11 +158,12 @@ def test_a_rate_at_which_most_final_seeds_diverge_gives_way(tmp_path, monkeypatc
 
 def test_an_instrument_that_broke_down_is_tried_again(tmp_path, monkeypatch):
     plan = only("small-hmm-transformer")
-    real, broken = surveying.jobs, {"values, seed 0": "failed: OutOfMemoryError: sorry"}
+    real, broken = surveying.jobs, {"values, seed 0": "sorry"}  # whatever the words
 
     def jobs(*arguments):
         found = real(*arguments)
-        return found | {name: lambda r=reason: [{"name": "values", "missing": r}] for name, reason in broken.items()}
+        lost = {name: [Missing("values", reason, broken=True).to_dict()] for name, reason in broken.items()}
+        return found | {name: surveying.Job("values", lambda r=readings: r) for name, readings in lost.items()}
 
     monkeypatch.setattr(surveying, "jobs", jobs)
     study = reproduce(out=tmp_path, plan=plan, device="cpu")
@@ -180,9 +182,32 @@ def test_an_instrument_that_broke_down_is_tried_again(tmp_path, monkeypatch):
     assert "small-hmm-transformer: values, seed 0" in told and "small-hmm-transformer: lens, seed 0" not in told
 
 
+def test_what_broke_in_part_is_kept_in_part_and_never_twice(tmp_path, monkeypatch):
+    plan, job, real = only("small-hmm-transformer"), "values, seed 0", surveying.jobs
+    lost = [Missing("PC1 share, later", "sorry", broken=True).to_dict(), Missing("values", "not here").to_dict()]
+
+    def jobs(*arguments):
+        found = real(*arguments)
+        return found | {job: surveying.Job("values", lambda: [*found[job].read(), *lost])}
+
+    def read() -> dict:
+        return reproduce(out=tmp_path, plan=plan, device="cpu").cell("small-hmm-transformer")
+
+    monkeypatch.setattr(surveying, "jobs", jobs)
+    once, again = read(), read()  # the second time because it had failed
+    for cell in (once, again):
+        assert cell["failed"] == {job: "sorry"} and lost[1] in cell["survey"] and lost[0] not in cell["survey"]
+        assert any(r["name"] == "PC1 share" for r in cell["survey"])
+    assert len(again["survey"]) == len(once["survey"])
+    lost.clear()
+    mended = read()
+    assert mended["failed"] == {} and len(mended["survey"]) == len(once["survey"])
+
+
 def test_what_does_not_apply_is_no_failure():
-    assert surveying.failures([{"name": "keys", "missing": "an LSTM has no keys"}, {"name": "x", "value": 1.0}]) == []
-    assert surveying.failures([{"name": "keys", "missing": "ran out of GPU memory: ask for fewer episodes"}])
+    refusal = Missing("keys", "failed: so begins this refusal").to_dict()  # words decide nothing
+    assert surveying.failures([refusal, {"name": "x", "value": 1.0}]) == []
+    assert surveying.failures([Missing("keys", "no memory", broken=True).to_dict()]) == ["no memory"]
 
 
 # --- time

@@ -38,9 +38,9 @@ def guarded(name: str, instrument: Callable, *arguments) -> list[Measurement | M
     try:
         return list(instrument(*arguments))
     except torch.cuda.OutOfMemoryError:
-        return [Missing(name, "ran out of GPU memory: ask for fewer episodes")]
+        return [Missing(name, "ran out of GPU memory: ask for fewer episodes", broken=True)]
     except InputError as error:  # a refusal, in words meant for the user
         return [Missing(name, str(error))]
     except Exception as error:
         first_line = (str(error).splitlines() or [""])[0]
-        return [Missing(name, f"failed: {type(error).__name__}: {first_line}")]
+        return [Missing(name, f"failed: {type(error).__name__}: {first_line}", broken=True)]

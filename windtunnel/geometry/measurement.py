@@ -152,13 +152,17 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Missing:
-    """An instrument that does not apply, and why: told, never silently left out."""
+    """What was not measured, and why: told, never silently left out.
+
+    broken  by an accident (an exception, no memory), so that another try may succeed; not because it does not apply
+    """
 
     name: str
     reason: str
+    broken: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "missing": self.reason}
+        return {"name": self.name, "missing": self.reason} | ({"broken": True} if self.broken else {})
 
 
 Result = Sequence[Measurement | Missing]

@@ -68,7 +68,7 @@ class Survey:
     def __repr__(self) -> str:
         """On one line: whose, and how much; `measurements()` has the numbers."""
         of = self.settings.get("run") or self.settings.get("model") or "a run in memory"
-        found, asked = sum(1 for _ in self.measurements()), len({title.partition(",")[0] for title in self.seconds})
+        found, asked = sum(1 for _ in self.measurements()), len(set(self._timed().values()))
         return f"<Survey of {of}: {found} measurements by {asked} instruments, {len(self.missing)} missing>"
 
     @property
@@ -76,12 +76,18 @@ class Survey:
         """What could not be measured, each said once: name -> why."""
         return {e.found.name: e.found.reason for e in self.entries if isinstance(e.found, Missing)}
 
+    def _timed(self) -> dict[str, str]:
+        """What its seconds are kept under -> the instrument that took them."""
+        seeds = (None, *self.settings.get("recipe", {}).get("seeds", ()))
+        names = {title(name, seed): name for name in NAMES for seed in seeds}
+        return {job: names[job] for job in self.seconds if job in names}
+
     def of(self, instruments: Iterable[str]) -> Survey:
         """The part that some instruments have found; names that are no instruments stay, with the reason."""
         wanted = set(instruments)
         entries = [entry for entry in self.entries if entry.instrument in wanted or entry.instrument not in NAMES]
         settings = self.settings | {"instruments": [name for name in self.settings["instruments"] if name in wanted]}
-        seconds = {title: spent for title, spent in self.seconds.items() if title.partition(",")[0] in wanted}
+        seconds = {job: self.seconds[job] for job, name in self._timed().items() if name in wanted}
         return Survey(settings, entries, seconds, self.environment)
 
     def differences(self, settings: Mapping[str, Any]) -> list[str]:
@@ -95,6 +101,11 @@ class Survey:
         for entry in self.entries:
             if isinstance(entry.found, Measurement) and instrument in (None, entry.instrument):
                 yield entry, entry.found
+
+
+def title(instrument: str, seed: int | None) -> str:
+    """How an instrument on one seed (None: on the whole run) is called where its seconds are kept."""
+    return instrument if seed is None else f"{instrument}, seed {seed}"
 
 
 def selected(only: Iterable[str] | None) -> tuple[list[str], list[Missing]]:
@@ -141,18 +152,18 @@ def inspect(
     survey = _begun(settings, wanted, earlier)
     survey.environment.update(environment(device))
     survey.entries.extend(Entry(missing.name, None, missing) for missing in strangers)
-    jobs = {_title(name, of_seed): (of_seed, name) for of_seed in networks for name in wanted if name != LADDER}
-    plan = [job for title, job in jobs.items() if title not in survey.seconds]
+    jobs = [(of_seed, name) for of_seed in networks for name in wanted if name != LADDER]
+    plan = [(of_seed, name) for of_seed, name in jobs if title(name, of_seed) not in survey.seconds]
     ladder = LADDER in wanted and LADDER not in survey.seconds
     total, before = len(plan) + ladder, len(survey.seconds)
 
     def measure(name: str, of_seed: int | None, instrument: Callable, *arguments: Any) -> None:
-        title = _title(name, of_seed)
+        called = title(name, of_seed)
         if progress is not None:
-            progress(title, len(survey.seconds) - before, total)
+            progress(called, len(survey.seconds) - before, total)
         start = time.perf_counter()
         survey.entries.extend(Entry(name, of_seed, one) for one in guarded(name, instrument, *arguments))
-        survey.seconds[title] = time.perf_counter() - start
+        survey.seconds[called] = time.perf_counter() - start
         if keep is not None:
             keep(survey)
 
@@ -206,20 +217,16 @@ def settings_of(
     return told | {"recipe": subject.recipe.to_dict(), "run": name, "step": subject.steps}
 
 
-def _title(name: str, of_seed: int | None) -> str:
-    return name if of_seed is None else f"{name}, seed {of_seed}"
-
-
 def _begun(settings: dict[str, Any], wanted: list[str], earlier: Survey | None) -> Survey:
     """A survey with what an earlier one has measured; what it could not measure is tried again."""
     if earlier is None:
         return Survey(settings | {"instruments": wanted})
     if differs := earlier.differences(settings):
         raise InputError(f"earlier: must be a survey with the same {', '.join(differs)}")
-    done = {_title(entry.instrument, entry.seed) for entry, _ in earlier.measurements()}
+    done = {title(entry.instrument, entry.seed) for entry, _ in earlier.measurements()}
     names = [*earlier.settings["instruments"], *wanted]
     return Survey(
         settings | {"instruments": [name for name in NAMES if name in names]},
-        [entry for entry in earlier.entries if _title(entry.instrument, entry.seed) in done],
-        {title: spent for title, spent in earlier.seconds.items() if title in done},
+        [entry for entry in earlier.entries if title(entry.instrument, entry.seed) in done],
+        {called: spent for called, spent in earlier.seconds.items() if called in done},
     )

@@ -16,7 +16,9 @@ from typing import Any
 
 from windtunnel.errors import InputError
 from windtunnel.geometry.instruments import LADDER
+from windtunnel.mechanism.inspect import NAMES
 from windtunnel.study.plan import Cell, Plan
+from windtunnel.study.surveying import job_names
 from windtunnel.study.sweep import FIRST, trial_steps
 from windtunnel.tunnels import HMM, Recall
 
@@ -57,8 +59,10 @@ class Known:
             who = cell["model"], cell["world"]
             if cell["tokens"] and cell["seconds"].get("train") and not _larger(cell["recipe"]["model_options"]):
                 rates[who] = cell["tokens"] / cell["seconds"]["train"]
-            for job, spent in cell["surveyed"].items():
-                took.setdefault((job.partition(",")[0], *who), []).append(spent)
+            jobs = job_names(dict.fromkeys(NAMES, len(cell["seeds"])), cell["seeds"])
+            for name, spent in cell["surveyed"].items():
+                if name in jobs:
+                    took.setdefault((jobs[name][0], *who), []).append(spent)
         return cls(rates, {where: median(spent) for where, spent in took.items()})
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,34 +17,38 @@ from windtunnel.geometry.gather import untrained_twins
 from windtunnel.geometry.instruments import LADDER, guarded
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.inspect import INSTRUMENTS
+from windtunnel.mechanism.inspect import INSTRUMENTS, title
 from windtunnel.study.files import rounded
 from windtunnel.study.quantity import number
 from windtunnel.training import Run
 from windtunnel.tunnels import Episodes, Tunnel
 
 DRAWN = 9  # values that are kept of a null with more draws
-BROKEN = ("failed: ", "ran out of GPU memory")  # how `geometry.instruments.guarded` begins to tell of an accident
 
-Job = Callable[[], list[dict[str, Any]]]
+
+class Job(NamedTuple):
+    """One instrument on one seed (or on the run), and how to get its readings."""
+
+    instrument: str
+    read: Callable[[], list[dict[str, Any]]]
 
 
 def job_names(instruments: Mapping[str, int], seeds: Sequence[int]) -> dict[str, tuple[str, int | None]]:
     """Name -> instrument and seed (None: all at once), seed by seed; under it the readings are kept."""
     found: dict[str, tuple[str, int | None]] = {
-        f"{name}, seed {seed}": (name, seed)
+        title(name, seed): (name, seed)
         for index, seed in enumerate(seeds)
         for name, count in instruments.items()
         if name != LADDER and index < count
     }
-    return found | ({LADDER: (LADDER, None)} if LADDER in instruments else {})
+    return found | ({title(LADDER, None): (LADDER, None)} if LADDER in instruments else {})
 
 
 def jobs(instruments: Mapping[str, int], run: Run, tunnel: Tunnel, episodes: int, untrained: int) -> dict[str, Job]:
     """Every instrument to apply, one job per seed and instrument."""
     bench = _Bench(run, tunnel, episodes, untrained)
     return {
-        job: (lambda n=name, s=seed: bench.read(n, s))
+        job: Job(name, partial(bench.read, name, seed))
         for job, (name, seed) in job_names(instruments, run.recipe.seeds).items()
     }
 
@@ -105,5 +109,14 @@ def _per_seed(reading: Measurement) -> dict[str, Any]:
 
 def failures(readings: Iterable[Mapping[str, Any]]) -> list[str]:
     """Why an instrument broke down, one line each; one that says that it does not apply has not failed."""
-    reasons = [reading["missing"] for reading in readings if "missing" in reading]
-    return [reason for reason in reasons if reason.startswith(BROKEN)]
+    return [reading["missing"] for reading in readings if reading.get("broken")]
+
+
+def renewed(survey: Sequence[dict[str, Any]], fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A survey with these readings, each in place of the one that stood there: what broke in part was kept in part."""
+
+    def place(reading: Mapping[str, Any]) -> tuple[Any, ...]:
+        return reading["name"], reading.get("where"), reading.get("missing")
+
+    places = [place(reading) for reading in fresh]
+    return [reading for reading in survey if place(reading) not in places] + list(fresh)
