@@ -8,7 +8,6 @@ from typing import Any
 
 from findings import in_full
 
-from windtunnel.study.evidence import cell_not_run
 from windtunnel.study.files import markdown
 from windtunnel.study.ledger import tally
 from windtunnel.study.paper_plan import BESIDE_SEEDS
@@ -99,11 +98,7 @@ def _how_far(study: StudyFolder) -> str:
 
 def _never(study: StudyFolder) -> str:
     """What will not be tested by any cell."""
-    ids = [
-        entry["id"]
-        for entry in study.ledger()
-        if entry["outcome"] == UNTESTED and not any(map(cell_not_run, entry["reasons"]))
-    ]
+    ids = [entry["id"] for entry in study.ledger() if entry["outcome"] == UNTESTED and not entry.get("lacks")]
     return f", but for {', '.join(ids)}, whose number has no definition" if ids else ""
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.study.micro import micro
 from tests.study.planted import Planted
 from tests.study.plants import PLANTS
+from windtunnel.cli.ledger import print_ledger
 from windtunnel.cli.main import main
 from windtunnel.study import presets, reproduce, zoo
 from windtunnel.study.claims import CLAIMS
@@ -95,6 +96,16 @@ def test_claims_prints_the_ledger(study, output):
     told = output("claims", study, "--only", "length-30")
     assert "0.012 bits" in told and "needs the cell hmm-transformer" in told
     assert {"length-30:", "roles:"} <= set(output("claims", study, "--only", "length-30,roles").split())
+
+
+def test_cells_that_were_not_run_are_one_reason_whatever_the_words(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    entry = {"outcome": "not tested at this scale"}
+    lacking = [entry | {"id": cell, "reasons": [f"no {cell}"], "lacks": cell} for cell in ("a", "b")]
+    older = entry | {"id": "c", "reasons": ["needs the cell c"]}  # of a ledger that did not name it apart: by its words
+    print_ledger([*lacking, older])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "2 they need cells that are not among its results: a; b a; b 1 needs the cell c c" in shown
 
 
 def test_claims_that_were_not_tested_are_counted_by_their_reasons(study, output, monkeypatch):

@@ -12,7 +12,7 @@ from windtunnel.geometry.ladder_survey import _dissociation
 from windtunnel.study import surveying
 from windtunnel.study.claim import judge
 from windtunnel.study.claims import CLAIMS, claim
-from windtunnel.study.evidence import Evidence, NotMeasured, accuracy_noise, cell_not_run
+from windtunnel.study.evidence import Evidence, NotMeasured, accuracy_noise
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 
@@ -70,8 +70,10 @@ def test_perfect_accuracy_of_three_seeds_is_not_certain():
 def test_a_cell_that_was_not_run_can_be_told_from_other_reasons():
     with pytest.raises(NotMeasured) as missing:
         Evidence({}).cell("hmm-lstm")
-    assert cell_not_run(str(missing.value)) == "hmm-lstm"
-    assert cell_not_run("hmm-lstm was not scored under home") is None
+    assert missing.value.cell == "hmm-lstm"
+    with pytest.raises(NotMeasured) as unscored:
+        Evidence({"hmm-lstm": {"conditions": {}}}).condition("hmm-lstm", "home")
+    assert unscored.value.cell is None
 
 
 def test_the_noise_of_an_accuracy_bounds_that_of_its_episodes():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from windtunnel.errors import InputError
 from windtunnel.study.claim import Claim, holm, judge
 from windtunnel.study.evidence import Evidence, NotMeasured
+from windtunnel.study.ledger import ledger_entry
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import (
     INCONCLUSIVE,
@@ -178,6 +179,16 @@ def test_what_was_not_measured_is_said():
     assert (verdict.outcome, verdict.reasons) == (UNTESTED, ("needs the cell x",))
     with pytest.raises(InputError, match="different ids"):
         judge([_claim("a", YES), _claim("a", NO)], Evidence({}))
+
+
+def test_the_cell_that_a_test_lacks_is_a_field_of_the_ledger():
+    def test(evidence):
+        raise NotMeasured("in whatever words", cell="x")
+
+    lacking = Claim("a", "", "", "", "", (), test)
+    verdict = judge([lacking], Evidence({}))["a"]
+    assert verdict.lacks == "x" and ledger_entry(lacking, verdict, {})["lacks"] == "x"
+    assert "lacks" not in ledger_entry(lacking, YES, {})
 
 
 def test_what_holds_everywhere_in_the_same_words_is_said_once():

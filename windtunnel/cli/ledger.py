@@ -9,7 +9,6 @@ from typing import Any
 
 from windtunnel.cli import show
 from windtunnel.report.words import listed
-from windtunnel.study.evidence import cell_not_run
 from windtunnel.study.ledger import tally
 from windtunnel.study.primitives import REALISED
 from windtunnel.study.quantity import number
@@ -94,7 +93,7 @@ def _print_entries(entries: Sequence[Mapping[str, Any]]) -> None:
 def _by_reason(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Why claims were not tested -> their ids, the most common reason first.  All cells not run are one reason."""
     reasons = {entry["id"]: (*entry["reasons"], "no reason was given")[0] for entry in entries}
-    absent = {name: cell for name, reason in reasons.items() if (cell := cell_not_run(reason))}
+    absent = {entry["id"]: cell for entry in entries if (cell := entry.get("lacks"))}
     found: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         cells = f"they need cells that are not among its results: {listed(dict.fromkeys(absent.values()), FEW)}"

@@ -70,7 +70,7 @@ def _said(test: Callable[[], Verdict]) -> Verdict:
     try:
         return test()
     except NotMeasured as missing:
-        return Verdict(UNTESTED, (str(missing),))
+        return Verdict(UNTESTED, (str(missing),), lacks=missing.cell)
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

@@ -27,22 +27,14 @@ REPLICATES = ("before the first block", "exact belief")
 
 LONE = "lone"
 """Marks the only reading of a cell that has several seeds."""
-_NEEDS, _NOT_RUN = "needs the cell ", ", which is not among the results of this study"
 
 
 class NotMeasured(Exception):
-    """Something a test needs was not measured, and why."""
+    """Something a test needs was not measured, and why; `cell`: the one that was not run, where that is the reason."""
 
-
-def cell_not_run(reason: str) -> str | None:
-    """The cell for want of which a test was not made; None where the reason is another.
-
-    >>> cell_not_run("needs the cell hmm-lstm, which is not among the results of this study")
-    'hmm-lstm'
-    >>> cell_not_run("something else")
-    """
-    ours = reason.startswith(_NEEDS) and reason.endswith(_NOT_RUN)
-    return reason.removeprefix(_NEEDS).removesuffix(_NOT_RUN) if ours else None
+    def __init__(self, reason: str, cell: str | None = None) -> None:
+        super().__init__(reason)
+        self.cell = cell
 
 
 class Evidence:
@@ -54,7 +46,7 @@ class Evidence:
     def cell(self, name: str) -> Record:
         """The record of one cell."""
         if name not in self.cells:
-            raise NotMeasured(f"{_NEEDS}{name}{_NOT_RUN}")
+            raise NotMeasured(f"needs the cell {name}, which is not among the results of this study", cell=name)
         return self.cells[name]
 
     def has(self, *names: str) -> bool:

@@ -34,6 +34,7 @@ VERDICT = {
     "line": NUMBER,
     "p_value": NUMBER,
     "adjusted_p_value": NUMBER,
+    "lacks": Maybe(str),
 }
 CLAIM = dict.fromkeys(("id", "claim", "source", "published", "measured"), str) | VERDICT
 LEDGER = {"claims": [CLAIM | {"cells": [str], "elsewhere": Maybe({...: VERDICT})}]}

@@ -45,6 +45,7 @@ class Verdict:
     p_value   of the primary test; None where nothing is uncertain (a count) or nothing was tested
     adjusted  the same after Holm's correction over all claims
     held_back why it is inconclusive although the interval lies clear of the line: "p = 0.02, not enough among 30 tests"
+    lacks     the cell for want of which nothing was tested
     """
 
     outcome: str
@@ -56,6 +57,7 @@ class Verdict:
     adjusted: float | None = None
     of: str = ""
     held_back: str = ""
+    lacks: str | None = None
 
     def because(self, *reasons: str) -> Verdict:
         """The same with more reasons."""
@@ -69,8 +71,8 @@ class Verdict:
         return f"{self.outcome} ({self.held_back})" if self.held_back else self.outcome
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
+        """Plain data for JSON; `lacks` only where there is such a cell, so that a whole ledger is as it always was."""
+        told = {
             "outcome": self.outcome,
             "only_as": self.only_as,
             "held_back": self.held_back,
@@ -81,6 +83,7 @@ class Verdict:
             "p_value": self.p_value,
             "adjusted_p_value": self.adjusted,
         }
+        return told | ({"lacks": self.lacks} if self.lacks else {})
 
 
 def held(quantity: Quantity, side: Side, line: float, what: str) -> Verdict:
