@@ -19,7 +19,7 @@ from windtunnel import models
 from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import require_choice
 from windtunnel.geometry.gather import untrained_twins
-from windtunnel.geometry.instruments import guarded
+from windtunnel.geometry.guard import guarded
 from windtunnel.mechanism.inspect import EPISODES, INSTRUMENTS, UNTRAINED
 from windtunnel.tunnels import Bijection
 

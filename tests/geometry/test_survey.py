@@ -63,7 +63,8 @@ def test_a_failing_instrument_does_not_stop_the_rest(monkeypatch):
     tunnel = TUNNELS["bijection"]
     model = models.build("transformer", tunnel, depth=1, width=8)
     records = survey(model, tunnel, episodes=4, untrained=1, only=["keys", "lens"])
-    assert Missing("keys", "failed: RuntimeError: out of luck", broken=True) in records
+    place = f"test_survey.py:{broken.__code__.co_firstlineno + 1}"
+    assert Missing("keys", f"failed: RuntimeError in {place}: out of luck", broken=True) in records
     assert any(isinstance(record, Measurement) for record in records)
 
 

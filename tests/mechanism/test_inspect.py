@@ -71,7 +71,8 @@ def test_a_refusal_and_a_failure_are_one_line_each_and_the_rest_runs(run, monkey
 
     monkeypatch.setitem(INSTRUMENTS, "heads", unlucky)
     found = inspect(run, only=["heads", "clusters", "lens", "horoscope"], episodes=4, untrained=1)
-    assert found.missing["heads"] == "failed: RuntimeError: out of luck"
+    place = f"test_inspect.py:{unlucky.__code__.co_firstlineno + 1}"
+    assert found.missing["heads"] == f"failed: RuntimeError in {place}: out of luck"
     assert "no hidden states" in found.missing["clusters"] and "must be one of keys" in found.missing["horoscope"]
     assert {entry.instrument for entry, _ in found.measurements()} == {"lens"}
     save_survey(found, tmp_path)

@@ -10,7 +10,7 @@ import torch
 from tests.models.cases import TUNNELS, small
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.geometry import Measurement, Missing
-from windtunnel.geometry.instruments import guarded
+from windtunnel.geometry.guard import guarded
 from windtunnel.mechanism import INSTRUMENTS, late, patch, roles
 from windtunnel.mechanism.chance import rotation
 from windtunnel.mechanism.roles import sites

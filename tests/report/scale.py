@@ -24,7 +24,7 @@ from tests.study.planted import Planted
 from windtunnel import models
 from windtunnel.fidelity import baselines
 from windtunnel.geometry.gather import untrained_twins
-from windtunnel.geometry.instruments import guarded
+from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.measurement import COUNTED
 from windtunnel.mechanism.inspect import INSTRUMENTS
 from windtunnel.report.episodes import stepped

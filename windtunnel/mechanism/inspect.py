@@ -23,8 +23,9 @@ from windtunnel.environment import environment
 from windtunnel.errors import InputError, require_int
 from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.geometry.gather import label, untrained_twins
+from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.instruments import INSTRUMENTS as GEOMETRY
-from windtunnel.geometry.instruments import LADDER, guarded
+from windtunnel.geometry.instruments import LADDER
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.instruments import INSTRUMENTS as MECHANISM

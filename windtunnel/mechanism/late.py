@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from windtunnel.fidelity.metrics import model_entropy_bits
-from windtunnel.geometry.instruments import guarded
+from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.ablation import ablation
 from windtunnel.mechanism.chance import DRAWS

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from windtunnel.geometry.gather import untrained_twins
-from windtunnel.geometry.instruments import LADDER, guarded
+from windtunnel.geometry.guard import guarded
+from windtunnel.geometry.instruments import LADDER
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.inspect import INSTRUMENTS, title
