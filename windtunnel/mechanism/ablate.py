@@ -17,10 +17,10 @@ from typing import Any
 from torch import nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.ablation import METHODS, bits_lost
+from windtunnel.mechanism.ablation import METHODS
 from windtunnel.mechanism.anatomy import Anatomy
 from windtunnel.mechanism.chance import DRAWS
-from windtunnel.mechanism.losses import TURNED, UNTRAINED, Losses, turned
+from windtunnel.mechanism.losses import Losses
 from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.score import Benches
 from windtunnel.tunnels.base import Tunnel
@@ -58,20 +58,15 @@ def ablate(
 ) -> list[Measurement | Missing]:
     """Every layer's mixer, feed-forward part and whole, by every method."""
     benches = Benches.of(model, tunnel, episodes, untrained)
-    main, small = benches.main, benches.small
-    found = targets(main.anatomy)
+    found = targets(benches.main.anatomy)
     if not found:
         return [Missing("ablate", "the network has no tensor named like a layer's output, e.g. blocks.0.ff.out")]
     benches.record(place.tensor for target in found for place in target.places)
-    clean = main.clean_kl.mean(0).cpu().numpy()
+    clean = benches.main.clean_kl.mean(0).cpu().numpy()
     results: list[Measurement | Missing] = []
     for method in methods:
         for target in found:
-            nulls = {
-                TURNED: turned(small, target.places, method, draws),
-                UNTRAINED: [bits_lost(bench, target.places, method) for bench in benches.untrained],
-            }
-            losses = Losses(bits_lost(main, target.places, method), nulls, len(small.episodes))
+            losses = Losses.of(benches, target.places, method, draws=draws)
             arrays = {"per_position": losses.own.mean(0).cpu().numpy(), "clean": clean}
             where = {**target.where, "method": method}
             results.append(losses.measured("bits lost to ablation", where=where, arrays=arrays))

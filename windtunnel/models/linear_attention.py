@@ -21,7 +21,6 @@ Taps of block i (H heads of width d = D / H):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -32,7 +31,7 @@ from windtunnel.errors import require_int
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.delta import delta_rule
 from windtunnel.models.layers import CausalConv, FeedForward, projection, step_bias
-from windtunnel.models.shape import Config, Dial, default_heads, require_heads
+from windtunnel.models.shape import Attending, Config, require_heads
 from windtunnel.models.taps import Tap, each_step, touch
 
 
@@ -104,7 +103,7 @@ class Block(nn.Module):
         return touch(tap, f"{name}.residual", x)
 
 
-class LinearAttention(SequenceModel):
+class LinearAttention(Attending, SequenceModel):
     name = "linear-attention"
     summary = "gated delta rule: attention without softmax, a matrix memory per head"
     config_class = LinearAttentionConfig
@@ -113,14 +112,6 @@ class LinearAttention(SequenceModel):
     def __init__(self, config: LinearAttentionConfig, sizes: Sizes) -> None:
         super().__init__(config, sizes)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
-
-    @classmethod
-    def dial(cls, options: dict[str, Any]) -> Dial:
-        return Dial(aspect=30, block=12, absorber="ff_width", ratio=4, low=0.5, high=8)
-
-    @classmethod
-    def complete(cls, shape: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
-        return {"heads": default_heads(shape["width"]), "ff_width": 4 * shape["width"]} | shape
 
     def trunk(self, x: Float[Tensor, "n T D"], tap: Tap | None) -> Float[Tensor, "n T D"]:
         for index, block in enumerate(self.blocks):

@@ -11,6 +11,7 @@ which for the Transformer (aspect 30, block 12) passes through the paper's shape
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from windtunnel.errors import require, require_int
 
@@ -69,6 +70,21 @@ def default_heads(width: int) -> int:
     divisors = [heads for heads in range(1, width + 1) if width % heads == 0]
     even = [heads for heads in divisors if (width // heads) % 2 == 0] or divisors
     return min(even, key=lambda heads: abs(width / heads - 32))
+
+
+class Attending:
+    """The shape of networks whose block is attention, of whatever kind, and a feed-forward part; a base beside
+    `SequenceModel`."""
+
+    @classmethod
+    def dial(cls, options: dict[str, Any]) -> Dial:
+        """Twelve width² a block: four for queries, keys, values and output, eight for the feed-forward part."""
+        return Dial(aspect=30, block=12, absorber="ff_width", ratio=4, low=0.5, high=8)
+
+    @classmethod
+    def complete(cls, shape: dict[str, Any], sizes: object) -> dict[str, Any]:
+        """Heads and feed-forward width follow from the width; given ones are left alone."""
+        return {"heads": default_heads(shape["width"]), "ff_width": 4 * shape["width"]} | shape
 
 
 def require_heads(width: int, heads: int, *, even: bool = False) -> None:

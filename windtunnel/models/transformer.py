@@ -34,7 +34,7 @@ from windtunnel.models import kernels
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.fused import add_and_norm, up_and_gelu
 from windtunnel.models.layers import FeedForward, init_normal, projection
-from windtunnel.models.shape import Config, Dial, default_heads, require_heads
+from windtunnel.models.shape import Attending, Config, require_heads
 from windtunnel.models.taps import Tap, known
 
 POSITIONS = ("learned", "rope", "alibi", "none")
@@ -176,7 +176,7 @@ class Block(nn.Module):
         return tap(f"{name}.residual", x + self.ff(self.ff_norm(x), tap, f"{name}.ff"))
 
 
-class Transformer(SequenceModel):
+class Transformer(Attending, SequenceModel):
     name = "transformer"
     summary = "pre-norm softmax attention and feed-forward; positions learned, rope, alibi or none"
     config_class = TransformerConfig
@@ -195,14 +195,6 @@ class Transformer(SequenceModel):
             self.position = nn.Parameter(torch.empty(sizes.max_length, config.width))
             init_normal(self.position, 0.5)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
-
-    @classmethod
-    def dial(cls, options: dict[str, Any]) -> Dial:
-        return Dial(aspect=30, block=12, absorber="ff_width", ratio=4, low=0.5, high=8)
-
-    @classmethod
-    def complete(cls, shape: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
-        return {"heads": default_heads(shape["width"]), "ff_width": 4 * shape["width"]} | shape
 
     def trunk(self, x: Float[Tensor, "n T D"], tap: Tap | None) -> Float[Tensor, "n T D"]:
         """Written out; `read` without a tap is its fast twin."""
