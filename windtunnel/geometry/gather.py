@@ -15,6 +15,7 @@ from windtunnel.models.taps import Record
 from windtunnel.tunnels.episodes import Episodes
 
 CHUNK = 32  # episodes per forward pass
+TWIN_SEED = 1_000_003  # of the first untrained twin
 _HEADED = (".q", ".k", ".v", ".head_out")  # (n, H, T, d); all else is (n, T, …)
 
 
@@ -85,9 +86,9 @@ def label(model: nn.Module) -> str:
     return str(getattr(model, "name", type(model).__name__))
 
 
-def untrained_twins(model: nn.Module, count: int, first_seed: int = 1_000_003) -> list[nn.Module]:
+def untrained_twins(model: nn.Module, count: int) -> list[nn.Module]:
     """The same network with fresh weights, from seeds that no training run uses.  None for a foreign module."""
     if not isinstance(model, SequenceModel):
         return []
     home = next(model.parameters()).device
-    return [from_spec(model.spec, seed=first_seed + index).to(home).eval() for index in range(count)]
+    return [from_spec(model.spec, seed=TWIN_SEED + index).to(home).eval() for index in range(count)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import nn
@@ -23,7 +21,7 @@ DRAWS = 999
 ROWS = 1000  # rows a similarity is taken over
 
 
-def dynamics(run: Run, episodes: Episodes, progress: Callable[[str], None] | None = None):
+def dynamics(run: Run, episodes: Episodes) -> list[Measurement | Missing]:
     """When attention, values, residual stream and KL settle, per layer; values against attention; over seeds."""
     try:
         ladders = {seed: run.ladder(seed) for seed in run.recipe.seeds}
@@ -34,11 +32,7 @@ def dynamics(run: Run, episodes: Episodes, progress: Callable[[str], None] | Non
         kept = len(ladders[short[0]])
         few = f"seed {short[0]} has {kept} checkpoint{'s' * (kept != 1)}: needs at least 3"
         return [Missing("dynamics", f"{few} (train with `--ladder 12`)")]
-    curves = {}
-    for seed, steps in ladders.items():
-        if progress is not None:
-            progress(f"dynamics, seed {seed}")
-        curves[seed] = _curves(run, seed, steps, episodes)
+    curves = {seed: _curves(run, seed, steps, episodes) for seed, steps in ladders.items()}
     found: list[Measurement | Missing] = []
     settled: dict[str, np.ndarray] = {}
     for name in curves[run.recipe.seeds[0]]:

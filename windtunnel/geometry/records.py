@@ -83,14 +83,13 @@ def scalar(
     *,
     side: Side = "above",
     unit: str = "",
-    note: str = "",
     where: Mapping[str, Any] | None = None,
     arrays: Mapping[str, np.ndarray] | None = None,
 ) -> Measurement:
     """One number with its bootstrap replicates (B,) and null draws; empty nulls are left out."""
     kept = {null: np.asarray(sample, dtype=float) for null, sample in nulls.items() if len(sample)}
     low, high = interval(value, np.asarray(replicates))
-    note = note if note or kept else "no null: no untrained twin of this network could be built"
+    note = "" if kept else "no null: no untrained twin of this network could be built"
     return Measurement(
         name, float(value), low, high, "sequences", where or {}, unit, kept, side, arrays=arrays or {}, note=note
     )

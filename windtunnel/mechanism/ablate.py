@@ -35,12 +35,12 @@ class Target:
     places: Sequence[Place] = field(default_factory=tuple)
 
 
-def targets(anatomy: Anatomy, positions: tuple[int, ...] | None = None) -> list[Target]:
-    """Mixer, feed-forward part and both, of every layer; at some positions only, if given."""
+def targets(anatomy: Anatomy) -> list[Target]:
+    """Mixer, feed-forward part and both, of every layer."""
     found = []
     for layer in range(anatomy.depth):
         parts = {"mixer": anatomy.mixer(layer), "feed-forward": anatomy.ff(layer)}
-        present = {part: Place(name, positions=positions) for part, name in parts.items() if name is not None}
+        present = {part: Place(name) for part, name in parts.items() if name is not None}
         found += [Target({"layer": layer, "part": part}, [place]) for part, place in present.items()]
         if len(present) == 2:
             found.append(Target({"layer": layer, "part": "whole layer"}, list(present.values())))

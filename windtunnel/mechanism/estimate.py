@@ -62,8 +62,6 @@ def measured(
     return Measurement(name, value, low, high, "sequences", nulls=samples, **fields)
 
 
-def per_sequence(values: Float64[Tensor, "n K"], mask: Tensor | None = None) -> np.ndarray:
-    """(n,) mean over readouts, or over those a mask (n, K) selects."""
-    if mask is None:
-        return values.mean(1).cpu().numpy()
-    return ((values * mask).sum(1) / mask.sum(1).clamp_min(1)).cpu().numpy()
+def per_sequence(values: Float64[Tensor, "n K"]) -> np.ndarray:
+    """(n,) mean over readouts."""
+    return values.mean(1).cpu().numpy()

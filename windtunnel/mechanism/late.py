@@ -26,6 +26,7 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 STRETCH = (1.0, 1.5, 2.5)
+TOP, SEED = 2, 1  # so many layers at the end; where episodes of other lengths are drawn
 LOST, ERROR = "bits lost with late {} off", "entropy error with late {} off"
 
 
@@ -35,12 +36,10 @@ def late(
     episodes: Episodes,
     untrained: Sequence[nn.Module],
     *,
-    top: int = 2,
     lengths: Sequence[int] | None = None,
     draws: int = DRAWS,
-    seed: int = 1,
 ) -> list[Measurement | Missing]:
-    """Bits lost with the mixers of the `top` last layers off.  Episodes of other lengths come from (seed, "test")."""
+    """Bits lost with the mixers of the last TOP layers off.  Episodes of other lengths come from (SEED, "test")."""
     length = getattr(tunnel, "length", None)
     if length is None:
         lengths = [tunnel.readouts]
@@ -49,7 +48,7 @@ def late(
     results: list[Measurement | Missing] = []
     for wanted in lengths:
         name = f"late attention off, length {wanted}"  # a network that cannot be made longer keeps its home length
-        results += guarded(name, _at, model, tunnel, episodes, untrained, wanted, top, draws, seed)
+        results += guarded(name, _at, model, tunnel, episodes, untrained, wanted, draws)
     return results
 
 
@@ -59,18 +58,16 @@ def _at(
     episodes: Episodes,
     untrained: Sequence[nn.Module],
     length: int,
-    top: int,
     draws: int,
-    seed: int,
 ) -> list[Measurement | Missing]:
     if length != tunnel.readouts:
         tunnel, short = tunnel.with_length(length), tunnel.readouts
-        episodes = tunnel.sample(len(episodes), seed, "test", episodes.posterior.device)
+        episodes = tunnel.sample(len(episodes), SEED, "test", episodes.posterior.device)
     else:
         short = length
     benches = Benches.of(model, tunnel, episodes, untrained)
     anatomy = benches.main.anatomy
-    mixers = [(layer, name) for layer in range(anatomy.depth) if (name := anatomy.mixer(layer))][-top:]
+    mixers = [(layer, name) for layer in range(anatomy.depth) if (name := anatomy.mixer(layer))][-TOP:]
     if not mixers:
         return [Missing("late attention off", "the network has no mixer (attention, mamba or lstm output)")]
     kind = "attention" if all(".attention." in name for _, name in mixers) else "mixers"

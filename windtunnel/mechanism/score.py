@@ -213,14 +213,12 @@ def _side_by_side(changes: Sequence[Change], count: int) -> Callable[[Tensor, in
     )
 
 
-def predictions(
-    predictor: Predictor, tunnel: Tunnel, inputs: Inputs, *, chunk: int = CHUNK
-) -> Float64[Tensor, "n K C"]:
+def predictions(predictor: Predictor, tunnel: Tunnel, inputs: Inputs) -> Float64[Tensor, "n K C"]:
     """Log-probabilities of any predictor, no taps needed; on the device of the inputs."""
     device = home(predictor, inputs.tokens) if isinstance(predictor, nn.Module) else inputs.tokens.device
     with evaluation_mode([predictor]):
         parts = [
-            checked_log_probs(predictor, inputs[first : first + chunk].to(device), tunnel)
-            for first in range(0, len(inputs), chunk)
+            checked_log_probs(predictor, inputs[first : first + CHUNK].to(device), tunnel)
+            for first in range(0, len(inputs), CHUNK)
         ]
     return torch.cat(parts).to(inputs.tokens.device)
