@@ -28,7 +28,7 @@ def _shown(value: object) -> str:
     return text if len(text.splitlines()) == 1 else f"a {type(value).__name__}"
 
 
-def require_choice(field: str, value: object, choices) -> None:
+def require_choice(field: str, value: object, choices: Iterable[object]) -> None:
     """Raise unless `value` is one of `choices`, which the message lists: all, or of very many the nearest."""
     choices = list(choices)
     require(value in choices, field, value, "one of " + _listed(str(value), list(map(str, choices))))

@@ -79,11 +79,28 @@ def evaluate_all(
     subjects: Mapping[str, Any],
     tunnel: Tunnel,
     *,
+    episodes: int = 4096,
+    seed: int = 1,
+    stream: str = "test",
+    where: Where = None,
     positions: Positions = None,
-    **options: Any,
+    device: str | torch.device | None = None,
+    chunk: int | None = None,
+    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> dict[str, Score]:
-    """Several named subjects on the same episodes, sampled once.  Options as for `evaluate_parts`."""
-    return evaluate_parts(subjects, tunnel, {"": positions}, **options)[""]
+    """Several named subjects on the same episodes, sampled once.  Options as for `evaluate` and `evaluate_parts`."""
+    return evaluate_parts(
+        subjects,
+        tunnel,
+        {"": positions},
+        episodes=episodes,
+        seed=seed,
+        stream=stream,
+        where=where,
+        device=device,
+        chunk=chunk,
+        progress=progress,
+    )[""]
 
 
 @torch.no_grad()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-from torch import nn
+from typing import Any
 
 from windtunnel.geometry.alignment_survey import alignment
 from windtunnel.geometry.belief_survey import beliefs
 from windtunnel.geometry.cluster_survey import clusters
 from windtunnel.geometry.key_survey import keys
 from windtunnel.geometry.lens import lens
-from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.measurement import Result
 from windtunnel.geometry.value_survey import values
 from windtunnel.tunnels import Episodes, Tunnel
 
-Instrument = Callable[[nn.Module, Tunnel, Episodes, Sequence[nn.Module]], Sequence[Measurement | Missing]]
+Instrument = Callable[[Any, Tunnel, Episodes, Sequence[Any]], Result]
+"""Network, its world, episodes and untrained twins -> what it found.  Any: some need its tensors, some predictions."""
 
 INSTRUMENTS: dict[str, Instrument] = {
     "keys": keys,

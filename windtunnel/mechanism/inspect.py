@@ -25,7 +25,7 @@ from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.geometry.gather import label, untrained_twins
 from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.instruments import INSTRUMENTS as GEOMETRY
-from windtunnel.geometry.instruments import LADDER
+from windtunnel.geometry.instruments import LADDER, Instrument
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.instruments import INSTRUMENTS as MECHANISM
@@ -35,7 +35,7 @@ from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.base import require_tunnel
 from windtunnel.tunnels.random import check_seed
 
-INSTRUMENTS: dict[str, Callable] = {**GEOMETRY, **MECHANISM}
+INSTRUMENTS: dict[str, Instrument] = {**GEOMETRY, **MECHANISM}
 NAMES = (*INSTRUMENTS, LADDER)
 EPISODES, UNTRAINED = 128, 5
 REVISION = 2

@@ -8,10 +8,7 @@ value has no spread.  An instrument that does not apply says so as a `Missing`; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.instruments import Instrument
 from windtunnel.mechanism.ablate import ablate
 from windtunnel.mechanism.behaviour import evidence_flip, exchangeability, shifted_prior
 from windtunnel.mechanism.dose import dose
@@ -21,10 +18,6 @@ from windtunnel.mechanism.patch import patch
 from windtunnel.mechanism.ranges import position_ranges
 from windtunnel.mechanism.roles import roles
 from windtunnel.mechanism.swap import swap
-from windtunnel.tunnels.base import Tunnel
-from windtunnel.tunnels.episodes import Episodes
-
-Instrument = Callable[[Any, Tunnel, Episodes, Sequence[Any]], list[Measurement | Missing]]
 
 INSTRUMENTS: dict[str, Instrument] = {
     "ablate": ablate,
