@@ -219,6 +219,8 @@ def test_weights_of_a_training_that_diverged_are_told_as_such(tmp_path, refusal,
         f"windtunnel: error: {place}: the weights of step 1, seed 0, predict no numbers because training diverged: "
         "a lower learning rate in another folder may help"
     )
+    assert main(["inspect", str(place), "--only", "keys", "--device", "cpu"]) == 2  # and at once
+    assert capsys.readouterr().err.splitlines()[-1] == line and not (place / "survey.json").exists()
     for command in ("report", "figures"):  # what it is sent to says the same
         line = refusal(command, place, "--no-zoo")
         assert "goes on, or says why it cannot" in line and f"`windtunnel evaluate {place}`" in line

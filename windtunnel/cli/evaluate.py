@@ -13,6 +13,7 @@ import numpy as np
 from windtunnel import models, tunnels
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Int, Switch
+from windtunnel.cli.no_numbers import no_numbers
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import open_run
 from windtunnel.cli.progress import bar
@@ -85,7 +86,7 @@ def run(words: list[str]) -> None:
         try:
             scores = evaluate_parts(everyone, tunnel, parts, **drawn, progress=progress)
         except NotNumbers as error:
-            raise _no_numbers(error, folder, subject, options) from None
+            raise no_numbers(error, folder, subject, options.step, options.length, "--step") from None
     results = {part: _result(found) for part, found in scores.items()}
     everywhere, beyond = results["everywhere"], results.get("beyond")
     if options.json:
@@ -171,27 +172,6 @@ def _require_reach(subject: Run, length: int) -> None:
         f"--length = {length}: must be at most {reach} for this run, whose weights are tied to positions; "
         f"for {length} train with --max-length {positions(length)} (it counts input positions){instead}"
     )
-
-
-def _no_numbers(error: NotNumbers, folder: Path, subject: Run, options: Evaluate) -> InputError:
-    """Whose weights predict no numbers, and why: for an own run that is not the fault of its class.
-
-    Training cannot go past such weights.  So it diverged there if it did not finish; else it is the length, or an
-    episode that training did not meet.
-    """
-    seeds = [seed for seed, network in zip(subject.recipe.seeds, subject.models) if network is error.predictor]
-    if not seeds or subject.path is None:  # a baseline of somebody's tunnel, or a shipped network
-        return error
-    seed, rungs = seeds[0], subject.ladder(seeds[0])
-    step = rungs[-1] if options.step is None else options.step
-    told = f"{folder}: the weights of step {step}, seed {seed}, predict no numbers"
-    if options.length is not None:
-        return InputError(f"{told} at length {options.length}")
-    if subject.folder.seed(seed).last_step() == subject.recipe.steps:
-        return InputError(f"{told} on these episodes")
-    told += " because training diverged: a lower learning rate in another folder may help"
-    earlier = [rung for rung in rungs if rung < step]
-    return InputError(told + (f", `--step {earlier[-1]}` takes earlier weights" if earlier else ""))
 
 
 def _weights_steps(subject: Run, step: int | None) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Switch, shown
+from windtunnel.cli.no_numbers import no_numbers
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import is_shipped, open_run
 from windtunnel.cli.progress import stages
@@ -16,6 +17,7 @@ from windtunnel.cli.survey import print_all, print_summary
 from windtunnel.cli.tunnel import describe
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require_int
+from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
 from windtunnel.mechanism.inspect import NAMES, selected, settings_of
 from windtunnel.mechanism.survey_file import NAME, to_dict
@@ -70,6 +72,8 @@ def run(words: list[str]) -> None:
             try:
                 keep = partial(_keep, folder=place)
                 whole = inspect(subject, only=only, progress=progress, earlier=earlier, keep=keep, **settings)
+            except NotNumbers as error:
+                raise no_numbers(error, folder, subject) from None
             except KeyboardInterrupt:
                 show.print_text("stopped: what has been measured is kept, and the same command goes on from there")
                 raise

@@ -14,14 +14,14 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from windtunnel.environment import environment
 from windtunnel.errors import InputError, require_int
-from windtunnel.fidelity.predictor import evaluation_mode
+from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.geometry.gather import label, untrained_twins
 from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.instruments import INSTRUMENTS as GEOMETRY
@@ -170,6 +170,8 @@ def inspect(
 
     twins: dict[int | None, list] = {}
     with evaluation_mode(networks.values()):
+        for network in networks.values():  # NaN would be all that any instrument finds
+            checked_log_probs(cast(Predictor, network), drawn[:2].inputs.to(device), tunnel)
         for of_seed, name in plan:
             if of_seed not in twins:
                 twins = {of_seed: untrained_twins(networks[of_seed], untrained)}
