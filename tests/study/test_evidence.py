@@ -12,6 +12,7 @@ from windtunnel.geometry.ladder_survey import _dissociation
 from windtunnel.study import surveying
 from windtunnel.study.claim import judge
 from windtunnel.study.claims import CLAIMS, claim
+from windtunnel.study.compare import difference
 from windtunnel.study.evidence import Evidence, NotMeasured, accuracy_noise
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
@@ -40,6 +41,18 @@ def test_a_reading_over_seeds_is_tested_over_seeds():
     assert (verdict.p_value or 0.0) > found.p_against(0.0)  # the checkpoints resolve less than the seeds agree on
     del record["per_seed"]  # a record without them is no more certain
     assert Evidence(p.cells).record("hmm-transformer", NAME).p_against(0.0) > 0.01
+
+
+def test_readings_are_held_against_each_other_seed_by_seed():
+    """One seed lacks one of two readings: it is left out, and the others keep their partners."""
+    p = Planted()
+    p.reading("hmm-transformer", "bits", [1.0, 2.0, 4.0, 8.0], length=20)
+    p.reading("hmm-transformer", "bits", [11.0, 32.0, 54.0, 78.0], length=50)
+    survey = p.cell("hmm-transformer")["survey"]
+    survey.remove(next(r for r in survey if r["where"] == {"seed": 0, "length": 50}))
+    home, far = (p.evidence().record("hmm-transformer", "bits", length=length) for length in (20, 50))
+    found = difference(far, home)
+    assert found.seeds == (1, 2, 3) and found.values == (30.0, 50.0, 70.0)
 
 
 def test_one_reading_of_a_cell_with_several_seeds_bounds_nothing():

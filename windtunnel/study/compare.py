@@ -43,9 +43,10 @@ def difference(a: Quantity, b: Quantity) -> Quantity:
 
 
 def apart(a: Quantity, b: Quantity) -> bool:
-    """Are both over several known seeds, of which none is in both?"""
-    several = min(len(a.values), len(b.values)) >= 2
-    return several and bool(a.seeds and b.seeds) and not set(a.seeds) & set(b.seeds)
+    """Are both over several seeds, of which none is in both, or of which nobody knows who is whose partner?"""
+    if min(len(a.values), len(b.values)) < 2:
+        return False
+    return not set(a.seeds) & set(b.seeds) if a.seeds and b.seeds else len(a.values) != len(b.values)
 
 
 def common(a: Quantity, b: Quantity) -> tuple[int, ...]:
@@ -54,12 +55,13 @@ def common(a: Quantity, b: Quantity) -> tuple[int, ...]:
 
 
 def paired(a: Quantity, b: Quantity) -> list[tuple[float, float]]:
-    """Values of the seeds that both have, in order where it is not known which they are; none if fewer than two."""
+    """Values of the seeds that both have; where it is not known which they are, in order, if there are equally many.
+    None if fewer than two."""
     if a.seeds and b.seeds:
         first, other = (dict(zip(q.seeds, q.values, strict=True)) for q in (a, b))
         found = [(first[seed], other[seed]) for seed in common(a, b)]
     else:
-        found = list(zip(a.values, b.values, strict=False))
+        found = list(zip(a.values, b.values, strict=True)) if len(a.values) == len(b.values) else []
     return found if len(found) >= 2 else []
 
 

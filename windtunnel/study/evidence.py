@@ -123,7 +123,9 @@ def over_seeds(readings: list[Record]) -> Quantity:
     as a t-interval of unknown degrees of freedom.
     """
     if len(readings) > 1:
-        return Quantity.of_seeds([number(r["value"]) for r in readings])
+        found = Quantity.of_seeds([number(r["value"]) for r in readings])
+        seeds = tuple(r["where"]["seed"] for r in readings if "seed" in r.get("where", {}))
+        return replace(found, seeds=seeds) if len({*seeds}) == len(readings) else found
     (only,) = readings
     if only.get(LONE):
         return Quantity.of_seeds([number(only["value"])])
@@ -147,7 +149,7 @@ def less_null(readings: list[Record], which: str) -> Quantity:
     found = over_seeds([_moved(r, -null_mean(r, which)) for r in readings])
     noise = max(_null_error(r, which) for r in readings)
     if len(found.values) > 1:
-        return Quantity.of_seeds(found.values, found.scale, noise)
+        return replace(Quantity.of_seeds(found.values, found.scale, noise), seeds=found.seeds)
     below, above = (math.hypot(end - found.mean, 1.96 * noise) for end in (found.low, found.high))
     return replace(found, low=found.mean - below, high=found.mean + above)
 

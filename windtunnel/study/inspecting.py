@@ -2,8 +2,7 @@
 
 A cell is finished with what claims read.  The rest of its survey is added to the finished cell as long as there is time
 and its networks are here; on a machine without them a finished cell is left as it is.  An instrument that breaks down
-(no memory, say) does not hold up the cell: what it could read is kept, it is noted as failed, and it is tried again by
-later sittings until all of it speaks.
+(no memory, say) does not hold up the cell: it is noted as failed, and tried again by later sittings until it speaks.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Inspecting:
         elif left:
             found = self._jobs(wanted, load(self.folder.run(self.cell.name), device=self.sitting.device))
             for name in left:
-                record["survey"] = surveying.renewed(record["survey"], self._apply(name, found[name], record))
+                record["survey"] += self._apply(name, found[name], record)
                 record["seconds"] = self.sitting.seconds(record["seconds"], {"survey": record["surveyed"][name]})
                 self.folder.write_cell(self.cell.name, record)
             told = f"{len(record['survey'])} readings, survey {record['seconds']['survey']:.0f} s"
@@ -66,7 +65,7 @@ class Inspecting:
         return surveying.jobs(instruments, run, tunnel, episodes, self.plan.untrained)
 
     def _apply(self, name: str, job: surveying.Job, record: dict[str, Any]) -> list[dict[str, Any]]:
-        """The readings, less what broke down; seconds and accidents go into the record."""
+        """The readings, none where any of them broke down; seconds and accidents go into the record."""
         sitting, on_gpu = self.sitting, self.sitting.device != "cpu"
         needed = instrument_seconds(job.instrument, self.cell, self.plan, sitting.known)
         sitting.check_time(needed if on_gpu else 0.0)
@@ -77,7 +76,7 @@ class Inspecting:
         record["failed"].pop(name, None)
         if broken := surveying.failures(readings):
             record["failed"][name] = broken[0]
-            readings = [reading for reading in readings if not reading.get("broken")]
+            readings = []  # a part of it on this seed would be held against the whole of it on others
         sitting.keep_time()
         if on_gpu:
             torch.cuda.empty_cache()

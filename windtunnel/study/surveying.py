@@ -111,13 +111,3 @@ def _per_seed(reading: Measurement) -> dict[str, Any]:
 def failures(readings: Iterable[Mapping[str, Any]]) -> list[str]:
     """Why an instrument broke down, one line each; one that says that it does not apply has not failed."""
     return [reading["missing"] for reading in readings if reading.get("broken")]
-
-
-def renewed(survey: Sequence[dict[str, Any]], fresh: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A survey with these readings, each in place of the one that stood there: what broke in part was kept in part."""
-
-    def place(reading: Mapping[str, Any]) -> tuple[Any, ...]:
-        return reading["name"], reading.get("where"), reading.get("missing")
-
-    places = [place(reading) for reading in fresh]
-    return [reading for reading in survey if place(reading) not in places] + list(fresh)

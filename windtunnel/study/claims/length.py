@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import HMM, LSTM, MAMBA, PAPER, Question, of, of_each
@@ -64,10 +65,9 @@ def of_the_shape(question: Question) -> Callable[[Evidence], Verdict]:
 
     def test(evidence: Evidence) -> Verdict:
         try:
-            evidence.readings(SHAPE, OFF)
+            return question(evidence, SHAPE)
         except NotMeasured:
             return question(evidence, HMM).because("the paper's network has 9 layers")
-        return question(evidence, SHAPE)
 
     return test
 
@@ -118,8 +118,8 @@ def _switched_off(evidence: Evidence, cell: str) -> str:
 
 
 def _times(quantity: Quantity, factor: float) -> Quantity:
-    parts = (quantity.mean * factor, quantity.low * factor, quantity.high * factor)
-    return Quantity(*parts, quantity.over, tuple(v * factor for v in quantity.values), quantity.scale)
+    ends = {part: factor * getattr(quantity, part) for part in ("mean", "low", "high", "noise")}
+    return replace(quantity, values=tuple(factor * value for value in quantity.values), **ends)
 
 
 def _longer(length: int, line: float) -> Claim:
