@@ -67,7 +67,7 @@ def page(study: StudyFolder, results: Path) -> str:
         "",
         *markdown(
             COLUMNS,
-            [[e["claim"], e["published"], decisive(e), e["verdict"]] for e in ledger if e["outcome"] != UNTESTED],
+            [[e["claim"], e["published"], decisive(e), e["verdict"]] for e in ledger],
         ),
     ]
     return "\n".join(lines) + "\n"

@@ -65,8 +65,8 @@ def finding(results: Path) -> tuple[str, str] | None:
     ]
     brief = (
         f"Not so: R² {best[one]['r_squared']:.2g} along directions that move the prediction {best[one]['moved']:.2g} of"
-        f" the way, R² {used[one]['r_squared']:.2g} along others that move it {used[one]['moved']:.2g} (HMM"
-        " Transformer; likewise three others)."
+        f" the way, R² {used[one]['r_squared']:.2g} along others that move it {used[one]['moved']:.2g} (one HMM"
+        f" Transformer of the zoo; likewise {len(networks) - 1} other networks)."
     )
     return brief, (
         f"The linear map that reads the HMM Transformer's belief best (R² {best[one]['r_squared']:.2g}) does so along"

@@ -24,7 +24,6 @@ from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.training.standard import NAMED
 
-CLOSE = 0.025  # a corrected p-value that one test more or less would move past 0.05
 FIGURE = "docs/primitives.svg"
 MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NOT_YET = (
@@ -115,7 +114,7 @@ def primitives(study: StudyFolder) -> str:
     lines = [
         "Share of what a primitive is worth, 1 − KL/KL(B): B has every primitive but the one tested and stands at 0,"
         " exact inference at 1. Realised: the interval lies above 0.95; absent: below 0.10 (each by itself; what the"
-        " correction over all claims leaves of it stands in the ledger). A network that is no"
+        " correction over all claims leaves of it stands in docs/claims.md). A network that is no"
         " better than B lacks more than the primitive (it sees too little, or its training failed), so that nothing is"
         " shown about the primitive itself.",
         "",
