@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+LONGEST = 300  # letters of a value that are repeated to the user
+
 
 class InputError(ValueError):
     """A user's mistake, told in one line.  The command line prints it and exits with code 2."""
@@ -23,9 +25,12 @@ def require(condition: bool, field: str, value: object, allowed: str) -> None:
 
 
 def _shown(value: object) -> str:
-    """The value as Python writes it; one that takes several lines (a network, a tensor) by its kind alone."""
+    """The value as Python writes it; one that takes several lines (a network, a tensor) by its kind alone, and of a
+    very long one the beginning."""
     text = repr(value)
-    return text if len(text.splitlines()) == 1 else f"a {type(value).__name__}"
+    if len(text.splitlines()) != 1:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def require_choice(field: str, value: object, choices: Iterable[object]) -> None:

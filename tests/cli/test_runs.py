@@ -121,6 +121,8 @@ def test_the_name_of_the_file_says_which_format(runs, output, tmp_path):
     assert (tmp_path / "TABLE.CSV").read_text() == file.read_text()
     output("export", runs, "--format", "parquet", "--out", tmp_path / "table.parquet")
     assert (tmp_path / "table.parquet").read_bytes().startswith(b"PAR1")
+    output("export", runs, "--format", "csv", "--out", tmp_path / "table")  # a name that promises nothing
+    assert (tmp_path / "table").read_text() == file.read_text()
     shutil.copytree(runs, tmp_path / "runs")
     assert output("export", tmp_path / "runs").endswith("metrics.parquet\n")  # nothing said: Parquet, as ever
 

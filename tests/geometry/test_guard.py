@@ -42,6 +42,13 @@ def test_the_place_is_the_innermost_that_somebody_here_can_mend():
     assert re.match(r"failed: TypeError in guard\.py:\d+: ", reason_of(None))  # nothing of the user's was reached
 
 
+def test_code_without_a_file_is_named_and_not_the_guard():
+    """As `python -c` has it."""
+    scope: dict = {}
+    exec(compile("def typed(*_):\n    return [1 / 0]", "<string>", "exec"), scope)
+    assert reason_of(scope["typed"]).startswith("failed: ZeroDivisionError in <string>:2: ")
+
+
 def test_a_refusal_is_no_accident():
     assert guarded("keys", refused) == [Missing("keys", "episodes = 1: must be at least 2")]
 

@@ -82,6 +82,40 @@ def test_a_refusal_and_a_failure_are_one_line_each_and_the_rest_runs(run, monkey
     assert broken == {"heads"}  # a refusal is none
 
 
+def test_what_broke_in_part_is_tried_again(run, survey):
+    broke = [*survey.entries, Entry("ablate", 1, Missing("ablate, later", "sorry", broken=True))]
+    told: list[str] = []
+    again = inspect(
+        run,
+        only=FEW,
+        episodes=8,
+        untrained=2,
+        earlier=Survey(survey.settings, broke, survey.seconds),
+        progress=lambda name, *_: told.append(name),
+    )
+    assert told == ["ablate, seed 1"] and again.missing == {}
+    assert len(again.entries) == len(survey.entries)
+
+
+def test_a_seed_without_numbers_does_not_stop_the_others(run):
+    class Broken(Run):
+        def model(self, seed, step=None):
+            network = super().model(seed, step)
+            if seed in lost:
+                next(network.parameters()).data.fill_(float("nan"))
+            return network
+
+    lost = {0}
+    found = inspect(Broken(run.recipe, path=run.path), only="keys", episodes=8, untrained=1)
+    assert {entry.seed for entry, _ in found.measurements()} == {1}
+    assert [e.seed for e in found.entries if isinstance(e.found, Missing)] == [0] and "diverged" in found.missing[
+        "keys"
+    ]
+    lost.add(1)
+    with pytest.raises(InputError, match="returned NaN"):
+        inspect(Broken(run.recipe, path=run.path), only="keys", episodes=8, untrained=1)
+
+
 def test_a_survey_written_before_it_said_what_broke_is_still_read(tmp_path):
     path = save_survey(small(1.0), tmp_path)
     assert '"broken"' not in path.read_text()  # said of accidents alone, so that older files have the same form

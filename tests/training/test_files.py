@@ -149,7 +149,20 @@ def test_a_line_after_one_cut_short_is_not_lost(tmp_path):
     assert read_lines(path, cut_anywhere=True) == [{"step": 0}, {"step": 1}, {"step": 2}]
 
 
-@pytest.mark.parametrize("odd", [b'{"st', b"", b"[1]", b"3", b'{"x": 1}', b'{"step": "\xff"}', b"\x00\x00"])
+def test_an_empty_line_is_no_damage(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    path.write_text('{"step": 0}\n\n{"step": 1}\n\n')
+    assert read_lines(path, ["step"]) == [{"step": 0}, {"step": 1}]
+
+
+def test_trying_a_place_does_not_touch_what_another_process_is_writing_there(tmp_path):
+    begun = tmp_path / "page.html.tmp"
+    begun.write_text("half a page")
+    require_writable(tmp_path / "page.html")
+    assert begun.read_text() == "half a page" and [*tmp_path.iterdir()] == [begun]
+
+
+@pytest.mark.parametrize("odd", [b'{"st', b"[1]", b"3", b'{"x": 1}', b'{"step": "\xff"}', b"\x00\x00"])
 @pytest.mark.parametrize("line", [1, 2, 3])
 def test_a_line_that_is_no_record_is_told_with_its_number_unless_it_was_cut_at_the_end(tmp_path, odd, line):
     path = tmp_path / "lines.jsonl"

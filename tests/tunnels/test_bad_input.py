@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import InitVar, dataclass, fields
 
 import pytest
 import torch
 
 import windtunnel as wt
+from windtunnel.errors import require_choice
 from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 IDENTITY = ((1.0, 0.0), (0.0, 1.0))
@@ -128,3 +129,24 @@ def test_registry_errors():
         wt.tunnels.register("mine", int)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="tunnel option = 'colour'"):
         wt.tunnels.from_dict({"name": "hmm", "colour": 3})
+
+
+def test_a_tunnel_of_ones_own_may_be_given_more_than_it_keeps():
+    @dataclass(frozen=True)
+    class Larger(Urn):
+        times: InitVar[int] = 1
+
+        def __post_init__(self, times: int) -> None:
+            object.__setattr__(self, "symbols", self.symbols * times)
+
+    assert Larger(symbols=3, times=2).symbols == 6
+    with pytest.raises(
+        ValueError, match="Larger option = 'twice': must be one of symbols, length, concentration, times"
+    ):
+        Larger(twice=2)
+
+
+def test_a_very_long_value_is_told_by_its_beginning():
+    with pytest.raises(ValueError) as error:
+        require_choice("kind", list(range(100_000)), ("a", "b"))
+    assert len(str(error.value)) < 400 and str(error.value).endswith("…: must be one of a, b")

@@ -59,9 +59,10 @@ def _kind(options: Export) -> str:
     ending = out.suffix.lower().removeprefix(".")
     if kind is None:
         require(ending in ("parquet", "csv"), "--out", str(out), "a .parquet or .csv file")
-    else:
-        require(ending == kind, "--out", str(out), f"a .{kind} file, as --format {kind} says")
-    return ending
+    else:  # any other name promises nothing
+        contradicts = ending in ("parquet", "csv") and ending != kind
+        require(not contradicts, "--out", str(out), f"a .{kind} file, as --format {kind} says")
+    return kind or ending
 
 
 def _rows(run: Run) -> list[dict[str, Any]]:

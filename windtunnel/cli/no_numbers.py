@@ -26,10 +26,8 @@ def no_numbers(
     seed, rungs = seeds[0], subject.ladder(seeds[0])
     step = rungs[-1] if step is None else step
     told = f"{folder}: the weights of step {step}, seed {seed}, predict no numbers"
-    if length is not None:
-        return InputError(f"{told} at length {length}")
     if subject.folder.seed(seed).last_step() == subject.recipe.steps:
-        return InputError(f"{told} on these episodes")
+        return InputError(f"{told} on these episodes" if length is None else f"{told} at length {length}")
     told += " because training diverged: a lower learning rate in another folder may help"
     earlier = [rung for rung in rungs if rung < step] if hint else []
     return InputError(told + (f", `{hint} {earlier[-1]}` takes earlier weights" if earlier else ""))

@@ -22,7 +22,7 @@ from windtunnel.geometry.measurement import Measurement, Missing
 LOG = logging.getLogger("windtunnel")
 LOG.addHandler(logging.NullHandler())  # without one, Python prints warnings that nobody asked for
 PACKAGE, STANDARD = Path(__file__).parents[1], Path(os.__file__).parent
-TYPED = ("<stdin>", "<ipython")  # code without a file that somebody wrote, unlike `<string>` and `<frozen …>`
+TYPED = ("<stdin>", "<ipython", "<python-input")  # code without a file that somebody wrote, unlike `<frozen …>`
 
 
 def guarded(name: str, instrument: Callable, *arguments) -> list[Measurement | Missing]:
@@ -45,7 +45,8 @@ def _place(error: Exception) -> str:
     """File and line of the innermost call in this package or in the user's code: a line of PyTorch's tells nobody
     what to mend."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    file, line = [found for found in frames if _ours(found[0])][-1]  # `guarded` itself is always among them
+    ours = [found for found in frames if _ours(found[0]) and found[0] != __file__]
+    file, line = (ours or frames)[-1]
     return f"{Path(file).name}:{line}"
 
 

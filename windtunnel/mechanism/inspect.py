@@ -21,7 +21,7 @@ from torch import nn
 
 from windtunnel.environment import environment
 from windtunnel.errors import InputError, require_int
-from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
+from windtunnel.fidelity.predictor import NotNumbers, Predictor, checked_log_probs, evaluation_mode
 from windtunnel.geometry.gather import label, untrained_twins
 from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.instruments import INSTRUMENTS as GEOMETRY
@@ -31,13 +31,14 @@ from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.instruments import INSTRUMENTS as MECHANISM
 from windtunnel.models.adapt import adapt
 from windtunnel.training import Run
-from windtunnel.tunnels import Tunnel
+from windtunnel.tunnels import Episodes, Tunnel
 from windtunnel.tunnels.base import require_tunnel
 from windtunnel.tunnels.random import check_seed
 
 INSTRUMENTS: dict[str, Instrument] = {**GEOMETRY, **MECHANISM}
 NAMES = (*INSTRUMENTS, LADDER)
 EPISODES, UNTRAINED = 128, 5
+NAN = "the network predicts no numbers: its training diverged"
 REVISION = 2
 """Counts up when an instrument comes to give other numbers: a survey of another revision is not gone on with."""
 
@@ -170,9 +171,11 @@ def inspect(
 
     twins: dict[int | None, list] = {}
     with evaluation_mode(networks.values()):
-        for network in networks.values():  # NaN would be all that any instrument finds
-            checked_log_probs(cast(Predictor, network), drawn[:2].inputs.to(device), tunnel)
+        silent = _without_numbers(networks, tunnel, drawn)
+        survey.entries.extend(Entry(name, of_seed, Missing(name, NAN)) for of_seed, name in plan if of_seed in silent)
         for of_seed, name in plan:
+            if of_seed in silent:
+                continue
             if of_seed not in twins:
                 twins = {of_seed: untrained_twins(networks[of_seed], untrained)}
                 if device.startswith("cuda"):
@@ -181,6 +184,22 @@ def inspect(
     if ladder:
         measure(LADDER, None, dynamics if isinstance(subject, Run) else _no_ladder, subject, drawn)
     return survey
+
+
+def _without_numbers(networks: Mapping[int | None, nn.Module], tunnel: Tunnel, drawn: Episodes) -> set[int | None]:
+    """The seeds whose networks predict NaN, which would be all that any instrument finds; raises if they all do."""
+    found: dict[int | None, NotNumbers] = {}
+    for seed, network in networks.items():
+        try:
+            place = next((p.device for p in network.parameters()), torch.device("cpu"))
+            checked_log_probs(cast(Predictor, network), drawn[:2].inputs.to(place), tunnel)
+        except NotNumbers as error:
+            found[seed] = error
+        except Exception:  # whatever else is wrong each instrument tells, and what it concerns
+            continue
+    if found and len(found) == len(networks):
+        raise next(iter(found.values()))
+    return {*found}
 
 
 def _unpacked(subject: Run | nn.Module, tunnel: Tunnel | None) -> tuple[dict[int | None, nn.Module], Tunnel, str]:
@@ -227,6 +246,7 @@ def _begun(settings: dict[str, Any], wanted: list[str], earlier: Survey | None) 
     if differs := earlier.differences(settings):
         raise InputError(f"earlier: must be a survey with the same {', '.join(differs)}")
     done = {title(entry.instrument, entry.seed) for entry, _ in earlier.measurements()}
+    done -= {title(e.instrument, e.seed) for e in earlier.entries if isinstance(e.found, Missing) and e.found.broken}
     names = [*earlier.settings["instruments"], *wanted]
     return Survey(
         settings | {"instruments": [name for name in NAMES if name in names]},

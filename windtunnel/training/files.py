@@ -50,7 +50,8 @@ def require_writable_folder(folder: Path) -> None:
 def _try_to_write(path: Path, told: Path) -> None:
     """With an empty file, which is gone again; so are folders made for it, since the work may yet have no result."""
     try:
-        temporary = _temporary(path)
+        _temporary(path)  # refuses what is no plain file
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.try")  # another process may be writing the other one
         missing = [folder for folder in path.parents if not folder.exists()]  # the innermost first
         try:
             _fill(temporary, b"")
@@ -181,6 +182,8 @@ def read_lines(path: Path, needed: Sequence[str] = (), *, cut_anywhere: bool = F
     lines = path.read_bytes().split(b"\n")  # after the last end of line there is nothing, or what a kill left
     records = []
     for number, line in enumerate(lines, 1):
+        if not line.strip():  # as an editor may leave it
+            continue
         record = _record(line, {*needed})
         if record is not None:
             records.append(record)

@@ -77,7 +77,8 @@ def train(
     if max_minutes is not None:
         require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
         require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
-    _require_separate_networks(recipe, factory)
+    if out is None or not RunFolder(out).exists():
+        _require_separate_networks(recipe, factory)
     sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier, turn)
     if out is None:
         return sitting.run(None)
@@ -118,7 +119,10 @@ def apply_options(
 
 
 def _require_separate_networks(recipe: Recipe, factory: Factory | None) -> None:
-    """Seeds that are handed one module train it in turn, and then agree to the last bit: an interval of no width."""
+    """Seeds that are handed one module train it in turn, and then agree to the last bit: an interval of no width.
+
+    Found out before training by asking the function twice; a run that goes on has been asked.
+    """
     registered = recipe.model in model_names() and not is_built_in(recipe.model)
     if len(recipe.seeds) == 1 or not (factory or registered):
         return

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABCMeta, abstractmethod
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self, cast
 
 import torch
@@ -20,7 +21,7 @@ class TunnelType(ABCMeta):
     """Makes an unknown option of a tunnel the same one-line error as a wrong value."""
 
     def __call__(cls, *values: Any, **options: Any) -> Any:
-        known = [field.name for field in fields(cls)] if is_dataclass(cls) else []  # no ClassVar is among them
+        known = list(inspect.signature(cls.__init__).parameters)[1:]
         for name in options:
             require_choice(f"{cls.__name__} option", name, known)
         return super().__call__(*values, **options)
