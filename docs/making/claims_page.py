@@ -17,7 +17,7 @@ from windtunnel.study.results import StudyFolder
 from windtunnel.study.verdict import DECIDED, INCONCLUSIVE, UNTESTED
 
 CLOSE = 0.025  # a corrected p-value that one test more or less would move past 0.05
-COLUMNS = ["statement", "published", "what decided", "verdict"]
+COLUMNS = ["id", "statement", "published", "what decided", "verdict"]
 
 
 def counted(study: StudyFolder) -> str:
@@ -49,6 +49,10 @@ def page(study: StudyFolder, results: Path) -> str:
         "",
         "- Each statement has a line, taken from the published number: it is *reproduced* when the whole 95% interval"
         " over seeds lies on the claimed side of it and the controls pass, *not reproduced* when it lies on the other.",
+        "- *Reproduced only …*: the test passes and a control does not, in the words of that control; or one of several"
+        " readings of the statement passes and another does not.",
+        "- *Decided by*: where the statement has controls or several readings, the one that the verdict hung on; the"
+        " number before it is that of the statement as published.",
         "- *Inconclusive*: the interval holds the line, or it lies on one side and a control did not pass, training"
         " failed, or Holm's correction over all tests asks for more (then with its p-value).",
         "- Scores and training dynamics are over all seeds of a cell (one architecture on one world), instruments over"
@@ -60,14 +64,14 @@ def page(study: StudyFolder, results: Path) -> str:
         " verdict had been seen. Nine cells that had left statements open were made again, as announced there before,"
         " on seeds that nobody had seen, three of them at another rate: only the second version counts. One cell that"
         " went well (LSTM on bijection with replacement) has kept a rate that an older, looser rule chose.",
-        "- Numbers, intervals, baselines and reasons of each: `.venv/bin/windtunnel claims results/paper`. Those on"
-        " geometry and mechanism in plain words: [geometry.md](geometry.md).",
+        "- Numbers, intervals, controls and reasons of one: `.venv/bin/windtunnel claims results/paper --only ID`."
+        " Those on geometry and mechanism in plain words: [geometry.md](geometry.md).",
         "",
         "## The verdicts",
         "",
         *markdown(
             COLUMNS,
-            [[e["claim"], e["published"], decisive(e), e["verdict"]] for e in ledger],
+            [[f"`{e['id']}`", e["claim"], e["published"], decisive(e), e["verdict"]] for e in ledger],
         ),
     ]
     return "\n".join(lines) + "\n"
@@ -105,7 +109,8 @@ def _never(study: StudyFolder) -> str:
 def _close(ledger: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which of the decided ones the correction spared by little; nothing where there are none."""
     named = [e["id"] for e in ledger if e["outcome"] in DECIDED and CLOSE < (e["adjusted_p_value"] or 0.0)]
-    return [f"- Decided by little, at a corrected p-value above {CLOSE:g}: {', '.join(named)}."] if named else []
+    told = f"- Close to undecided, by Holm's count of all tests, at a corrected p-value above {CLOSE:g}: "
+    return [f"{told}{', '.join(named)}."] if named else []
 
 
 def decisive(entry: Mapping[str, Any]) -> str:

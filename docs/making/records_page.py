@@ -39,10 +39,11 @@ def page(attempts: list[Attempt]) -> str:
         "# Records: time to fidelity",
         "",
         "Written by `python docs/making/pages.py` from `benchmarks/results/*/records/`; do not edit. Seconds of"
-        " training of one network alone until it is within so many bits (KL) of the exact belief, the median over"
-        " seeds; set-up (building, compiling, capturing) and validation are not on the clock. Set-up is given twice:"
-        " for the first seed, which compiles (with an asterisk: an earlier process had filled the compiler's cache),"
-        " and as the median of the later ones, which in the same process find that done."
+        " training of one network alone until it is within so many bits (KL) of the exact belief: the median over all"
+        " seeds (one that never got there counts as the slowest), fastest and slowest of those that did; set-up"
+        " (building, compiling, capturing) and validation are not on the clock. Set-up is given twice: for the first"
+        " seed, which compiles (with an asterisk: an earlier process had filled the compiler's cache), and as the"
+        " median of the later ones, which in the same process find that done."
         " A network is looked at a few times a second (`every_s` in the files), so times are that coarse."
         " A pass is confirmed on 20,000 further validation episodes unless the file says otherwise. A record is"
         " replaced only by an attempt of at least five seeds that is faster at p < 0.01 (one-sided rank-sum test). A"

@@ -65,7 +65,8 @@ def test_a_step_of_the_ladder_gives_the_weights_of_that_step(run):
 
 def test_a_step_that_is_not_on_the_ladder_is_told_in_one_line(run):
     with pytest.raises(InputError, match="step = 3: must be one of 1, 2, 6"):
-        _ = load(run.path, step=3).models
+        load(run.path, step=3)
+    assert "step 2 of 6" in repr(load(run.path, step=2)) and "step 6 of 6" in repr(load(run.path))
 
 
 def test_a_run_is_scored_seed_by_seed(run):

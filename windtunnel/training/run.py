@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from windtunnel import models
 from windtunnel.environment import require_device
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require_choice
 from windtunnel.models.registry import Factory
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.recipe import Recipe
@@ -59,7 +59,8 @@ class Run:
     def __repr__(self) -> str:
         name, seeds = self.recipe.name or self.recipe.model, len(self.recipe.seeds)
         where = f", {self.path}" if self.path else ""
-        return f"<Run of {name}: {seeds} seed{'s' * (seeds != 1)}, step {self.steps} of {self.recipe.steps}{where}>"
+        step = self.steps if self._step is None else self._step
+        return f"<Run of {name}: {seeds} seed{'s' * (seeds != 1)}, step {step} of {self.recipe.steps}{where}>"
 
     @cached_property
     def models(self) -> list[nn.Module]:
@@ -160,4 +161,7 @@ def load(path: str | Path, *, step: int | None = None, device: str = "cpu", mode
     model  for a run of one's own architecture that is not registered: the function that builds it
     """
     folder = RunFolder(path)
-    return Run(folder.recipe(), path=folder.path, device=require_device(device), step=step, factory=model)
+    recipe = folder.recipe()
+    if step is not None:
+        require_choice("step", step, sorted({rung for seed in recipe.seeds for rung in folder.seed(seed).ladder()}))
+    return Run(recipe, path=folder.path, device=require_device(device), step=step, factory=model)
