@@ -144,7 +144,9 @@ def test_folders_of_another_kind_name_the_command_that_fits(study, runs, refusal
     begun = tmp_path / "results" / "begun"
     begun.mkdir(parents=True)
     (begun / "study.json").write_text((study / "study.json").read_text())
-    assert f"holds a study further down: `windtunnel claims {begun}`" in refusal("claims", tmp_path)
+    for command in ("claims", "report", "figures"):
+        assert f"holds a study further down: `windtunnel {command} {begun}`" in refusal(command, tmp_path)
+    assert not (tmp_path / "exhibits").exists()
     assert f"reproduce --preset micro --out {begun}` goes on" in refusal("claims", begun)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from windtunnel.cli.flags import Device, Folder, Runs, Switch, shown
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.place import require_finished, require_folder
+from windtunnel.cli.place import require_shown
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
@@ -38,8 +38,7 @@ def run(words: list[str]) -> None:
     out = options.out or folder / "figures"
     if out.exists() and not out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a folder")
-    require_folder(folder)
-    require_finished(folder)
+    require_shown(folder, "figures")
     device = require_device(options.device or default_device())
     require_writable_folder(out)  # before the minutes of looking into networks
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)

@@ -79,6 +79,16 @@ def require_finished(folder: Path) -> None:
         )
 
 
+def require_shown(folder: Path, command: str) -> None:
+    """Raise unless there is something here to make a page of: a study, a run that is all the way, runs below; a folder
+    that only holds a study further down would make a page without it."""
+    require_folder(folder)
+    require_finished(folder)
+    here = any((folder / file).exists() for file in (STUDY, RUN)) or next(folder.glob(f"*/{RUN}"), None)
+    if not here and (study := next(_below(folder, STUDY), None)):
+        raise InputError(f"{folder}: holds a study further down: `{_typed(command, study)}`")
+
+
 def require_study(folder: Path, command: str) -> None:
     """Raise unless the folder holds a study."""
     require_folder(folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from windtunnel.cli.flags import Device, File, Runs, Switch
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.place import require_finished, require_folder
+from windtunnel.cli.place import require_shown
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
@@ -54,8 +54,7 @@ def made(folder: Path, options: Report, arguments: Sequence[str] = ()) -> tuple[
     out = options.out or folder / "report.html"
     if out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a file, not a folder")
-    require_folder(folder)
-    require_finished(folder)
+    require_shown(folder, "report")
     device = require_device(options.device or default_device())
     require_writable(out)  # before the minutes of looking into networks
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
