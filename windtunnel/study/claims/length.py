@@ -65,9 +65,10 @@ def of_the_shape(question: Question) -> Callable[[Evidence], Verdict]:
 
     def test(evidence: Evidence) -> Verdict:
         try:
-            return question(evidence, SHAPE)
+            evidence.readings(SHAPE, OFF)
         except NotMeasured:
             return question(evidence, HMM).because("the paper's network has 9 layers")
+        return question(evidence, SHAPE)
 
     return test
 
