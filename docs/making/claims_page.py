@@ -10,7 +10,7 @@ from findings import in_full
 
 from windtunnel.study.files import markdown
 from windtunnel.study.ledger import tally
-from windtunnel.study.paper_plan import BESIDE_SEEDS
+from windtunnel.study.paper_plan import AGAIN, BESIDE_SEEDS
 from windtunnel.study.presets import plan_for
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.results import StudyFolder
@@ -61,8 +61,8 @@ def page(study: StudyFolder, results: Path) -> str:
         "- Some cells went badly at a first try, for their learning rate or for want of weight decay, and were made"
         " again by a changed recipe or rule: what they gave is in `benchmarks/results/h200/search` and in the cells'"
         " own records, and why, in [log.md](log.md), which also lists every test that was changed after its first"
-        " verdict had been seen. Nine cells that had left statements open were made again, as announced there before,"
-        " on seeds that nobody had seen, three of them at another rate: only the second version counts. One cell that"
+        f" verdict had been seen. {len(AGAIN)} cells that had left statements open were made again, as announced there"
+        " before, on seeds that nobody had seen, some at another rate: only the second version counts. One cell that"
         " went well (LSTM on bijection with replacement) has kept a rate that an older, looser rule chose.",
         "- Numbers, intervals, controls and reasons of one: `.venv/bin/windtunnel claims results/paper --only ID`."
         " Those on geometry and mechanism in plain words: [geometry.md](geometry.md).",

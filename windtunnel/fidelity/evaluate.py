@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 from jaxtyping import Bool
@@ -75,32 +75,23 @@ def evaluate(
     return scores["subject"]
 
 
+class Options(TypedDict, total=False):
+    """The keywords of `evaluate_parts`, where they are only passed on."""
+
+    episodes: int
+    seed: int
+    stream: str
+    where: Where
+    device: str | torch.device | None
+    chunk: int | None
+    progress: Callable[[str, int, int], None]
+
+
 def evaluate_all(
-    subjects: Mapping[str, Any],
-    tunnel: Tunnel,
-    *,
-    episodes: int = 4096,
-    seed: int = 1,
-    stream: str = "test",
-    where: Where = None,
-    positions: Positions = None,
-    device: str | torch.device | None = None,
-    chunk: int | None = None,
-    progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+    subjects: Mapping[str, Any], tunnel: Tunnel, *, positions: Positions = None, **options: Unpack[Options]
 ) -> dict[str, Score]:
     """Several named subjects on the same episodes, sampled once.  Options as for `evaluate` and `evaluate_parts`."""
-    return evaluate_parts(
-        subjects,
-        tunnel,
-        {"": positions},
-        episodes=episodes,
-        seed=seed,
-        stream=stream,
-        where=where,
-        device=device,
-        chunk=chunk,
-        progress=progress,
-    )[""]
+    return evaluate_parts(subjects, tunnel, {"": positions}, **options)[""]
 
 
 @torch.no_grad()
