@@ -9,7 +9,12 @@ import pytest
 import torch
 
 import windtunnel as wt
+from windtunnel.errors import InputError
+from windtunnel.fidelity.baselines.bijection import LastPair, ValueSets
+from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.fidelity.baselines.hmm import BlindFilter, Marginal, WindowFilter, tuned_epsilon
+from windtunnel.fidelity.baselines.recall import StoredValues
+from windtunnel.fidelity.baselines.urn import LastDraw
 from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 
@@ -181,3 +186,49 @@ def test_equivalent_window_finds_windows():
     assert wt.equivalent_window(wt.evaluate(wt.baselines(tunnel)["uniform"], tunnel, episodes=1000)) == pytest.approx(0)
     with pytest.raises(ValueError, match="window"):
         wt.equivalent_window(wt.evaluate(wt.baselines(Bijection())["uniform"], Bijection(), episodes=10))
+
+
+# --- what is refused
+SMALL = [Bijection(symbols=6, length=4), HMM(states=3, symbols=3, length=4), Recall(pairs=4, keys=8, values=8), Urn()]
+every_world = pytest.mark.parametrize("tunnel", SMALL, ids=lambda tunnel: type(tunnel).__name__)
+
+
+@every_world
+def test_baselines_read_inputs_and_nothing_else(tunnel):
+    episodes = tunnel.sample(2)
+    for name, baseline in wt.baselines(tunnel).items():
+        for other in (episodes, tunnel, episodes.inputs.tokens):
+            with pytest.raises(InputError, match=r"^inputs = .*: must be the inputs of episodes, episodes\.inputs$"):
+                baseline.log_probs(other)
+        assert baseline.log_probs(episodes.inputs).shape == episodes.posterior.shape, name
+
+
+@pytest.mark.parametrize(
+    ("build", "kind"),
+    [
+        (LastPair, "Bijection"),
+        (lambda tunnel: ValueSets(tunnel, "familiarity"), "Bijection"),
+        (Marginal, "HMM"),
+        (lambda tunnel: WindowFilter(tunnel, 2), "HMM"),
+        (BlindFilter, "HMM"),
+        (StoredValues, "Recall"),
+        (LastDraw, "Urn"),
+    ],
+)
+def test_baselines_are_made_for_one_kind_of_tunnel_and_nothing_else(build, kind):
+    for other in (SMALL[1].sample(2), *(tunnel for tunnel in SMALL if type(tunnel).__name__ != kind)):
+        with pytest.raises(InputError, match=rf"^tunnel = .*: must be a tunnel of the kind {kind}$"):
+            build(other)
+    with pytest.raises(InputError, match=r"^classes = Urn\(.*\): must be a whole number of at least 1$"):
+        Uniform(Urn())  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"^rule = 'sets': must be one of set-complement, familiarity$"):
+        ValueSets(SMALL[0], "sets")  # type: ignore[arg-type]
+
+
+@every_world
+def test_baselines_are_not_scored_on_another_tunnel(tunnel):
+    for baseline in list(wt.baselines(tunnel).values())[1:]:  # a uniform guess is one anywhere
+        for other in SMALL:
+            if other is not tunnel:
+                with pytest.raises(InputError, match=r"^the model's \w+ = \d+: must be the tunnel's \d+$"):
+                    wt.evaluate(baseline, other, episodes=4)

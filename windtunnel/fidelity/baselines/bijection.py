@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from windtunnel.fidelity.baselines.common import uniform_over
+from windtunnel.errors import require_choice
+from windtunnel.fidelity.baselines.common import Baseline, uniform_over
 from windtunnel.fidelity.predictor import Predictor
 from windtunnel.tunnels.bijection import Bijection, repeats_earlier
 from windtunnel.tunnels.episodes import Inputs
 
 
 @dataclass(frozen=True)
-class ValueSets:
+class ValueSets(Baseline):
     """Predictors that accumulate *sets* (values shown, keys shown) but bind no key to a value.
 
     rule "set-complement": uniform over the values not yet shown, whatever the key.  Exact without replacement; with
@@ -23,10 +24,15 @@ class ValueSets:
     rule "familiarity": that for a new key; for a seen key uniform over the d values shown so far.
     """
 
+    kind: ClassVar = Bijection
     tunnel: Bijection
     rule: Literal["set-complement", "familiarity"]
 
-    def log_probs(self, inputs: Inputs) -> Tensor:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("rule", self.rule, ("set-complement", "familiarity"))
+
+    def _predict(self, inputs: Inputs) -> Tensor:
         """(n, K, V) natural log."""
         symbols = self.tunnel.symbols
         keys = inputs.tokens[:, inputs.readout]
@@ -40,15 +46,16 @@ class ValueSets:
 
 
 @dataclass(frozen=True)
-class LastPair:
+class LastPair(Baseline):
     """The exact belief of one who saw only the last pair (k', v') and the key asked for.
 
     The same key: its value.  Another: uniform over the V − 1 values it left.  The first key: uniform over all.
     """
 
+    kind: ClassVar = Bijection
     tunnel: Bijection
 
-    def log_probs(self, inputs: Inputs) -> Tensor:
+    def _predict(self, inputs: Inputs) -> Tensor:
         """(n, K, V) natural log."""
         symbols = self.tunnel.symbols
         keys = inputs.tokens[:, inputs.readout]

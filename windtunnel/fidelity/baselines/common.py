@@ -1,14 +1,18 @@
-"""Baselines that need no tunnel of a certain kind, and the small shared pieces."""
+"""The baseline that needs no tunnel of a certain kind, what all others share, and the small pieces."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from windtunnel.tunnels.episodes import Inputs
+from windtunnel.errors import require, require_int
+from windtunnel.tunnels.base import Tunnel
+from windtunnel.tunnels.episodes import Inputs, require_inputs
 
 
 @dataclass(frozen=True)
@@ -17,10 +21,42 @@ class Uniform:
 
     classes: int
 
+    def __post_init__(self) -> None:
+        require_int("classes", self.classes, 1)
+
     def log_probs(self, inputs: Inputs) -> Tensor:
         """(n, K, C) of log(1/C)."""
+        require_inputs(inputs)
         shape = (len(inputs), len(inputs.readout), self.classes)
         return torch.full(shape, -math.log(self.classes), dtype=torch.float64, device=inputs.tokens.device)
+
+
+@dataclass(frozen=True)
+class Baseline(ABC):
+    """A predictor that knows one kind of tunnel; what it is made for and what it is given to read are checked here.
+
+    A subclass says which kind, narrows the type of `tunnel` to it, and writes `_predict`.
+    """
+
+    tunnel: Tunnel
+    kind: ClassVar[type[Tunnel]]
+
+    def __post_init__(self) -> None:
+        require(isinstance(self.tunnel, self.kind), "tunnel", self.tunnel, f"a tunnel of the kind {self.kind.__name__}")
+
+    @property
+    def sizes(self) -> Tunnel:
+        """What it can read, by the names that a network has for its sizes: `evaluate` refuses another tunnel's."""
+        return self.tunnel
+
+    def log_probs(self, inputs: Inputs) -> Tensor:
+        """(n, K, C) natural log."""
+        require_inputs(inputs)
+        return self._predict(inputs)
+
+    @abstractmethod
+    def _predict(self, inputs: Inputs) -> Tensor:
+        """The same, of what are inputs for certain."""
 
 
 def uniform_over(mask: Tensor) -> Tensor:

@@ -6,16 +6,17 @@ transition matrix it believes in.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 from windtunnel.errors import require_choice, require_int
+from windtunnel.fidelity.baselines.common import Baseline
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import Predictor
 from windtunnel.tunnels.episodes import Inputs
@@ -26,12 +27,13 @@ WINDOWS = (1, 2, 3, 4, 8)
 
 
 @dataclass(frozen=True)
-class _Filter(ABC):
+class _Filter(Baseline):
     """Shared shape: read the inputs, form beliefs (K, S, n), and turn them into log-probabilities (n, K, C)."""
 
+    kind: ClassVar = HMM
     tunnel: HMM
 
-    def log_probs(self, inputs: Inputs) -> Tensor:
+    def _predict(self, inputs: Inputs) -> Tensor:
         """(n, K, C) natural log."""
         transition, emission, observations = self.tunnel.read(inputs)
         transition, emission = (matrix.double().permute(1, 2, 0) for matrix in (transition, emission))
@@ -68,6 +70,7 @@ class WindowFilter(_Filter):
     restart: Literal["uniform", "marginal"] = "uniform"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_int("window", self.window, 1)
         require_choice("restart", self.restart, ("uniform", "marginal"))
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from windtunnel.fidelity.baselines.common import uniform_over
+from windtunnel.fidelity.baselines.common import Baseline, uniform_over
 from windtunnel.fidelity.predictor import Predictor
 from windtunnel.tunnels.episodes import Inputs
 from windtunnel.tunnels.recall import Recall
 
 
 @dataclass(frozen=True)
-class StoredValues:
+class StoredValues(Baseline):
     """Uniform over the distinct values shown in the store, the same for every query.
 
     With noise the truth may never have been shown, so there the histogram of showings is mixed with the uniform
     distribution by the channel itself: (1 − p) · share of showings + p / V.
     """
 
+    kind: ClassVar = Recall
     tunnel: Recall
 
-    def log_probs(self, inputs: Inputs) -> Tensor:
+    def _predict(self, inputs: Inputs) -> Tensor:
         """(n, M, V) natural log."""
         _, shown, queries = self.tunnel.read(inputs)
         counts = torch.nn.functional.one_hot(shown, self.tunnel.values).sum(1)
