@@ -69,6 +69,31 @@ def test_an_infinite_kl_is_standard_json_and_a_sign_in_the_table(runs, output, t
     assert " ∞ " in output("runs", tmp_path)
 
 
+def test_the_kl_of_a_killed_run_is_that_of_the_step_it_goes_back_to(runs, output, tmp_path):
+    shutil.copytree(runs / "deep" / "bijection", tmp_path / "killed")
+    run = wt.load(tmp_path / "killed")
+    first, second = (run.folder.seed(seed) for seed in (0, 1))
+    shutil.copy(second.path / "metrics.jsonl", tmp_path / "history")
+    second.forget_after(10)  # the other seed is finished: 12 steps
+    shutil.copy(tmp_path / "history", second.path / "metrics.jsonl")  # and this one was validated beyond its checkpoint
+    (record,) = json.loads(output("runs", tmp_path, "--json"))["runs"]
+    at_ten = [next(r["kl_bits"] for r in seed.metrics() if r["step"] == 10) for seed in (first, second)]
+    assert (record["state"], record["steps"], record["kl_step"]) == ("unfinished", 10, 10)
+    assert record["kl_bits"] == sum(at_ten) / 2 != sum(seed.metrics()[-1]["kl_bits"] for seed in (first, second)) / 2
+    assert re.search(r" 10/12 +2 +[\d.]+ +[\d.]+ +unfinished", output("runs", tmp_path))
+
+
+def test_a_kl_of_an_earlier_step_than_the_checkpoint_says_so(output, tmp_path):
+    """Checkpoints and validations need not fall on the same steps."""
+    options = {"params": 2000, "preset": "quick", "steps": 12, "validate_every": 4, "checkpoint_every": 5, "ladder": 2}
+    run = wt.train(wt.tunnels.Bijection(symbols=4, length=4), "mlp", out=tmp_path / "odd", device="cpu", **options)
+    history = run.metrics(0)
+    run.folder.seed(0).forget_after(11)
+    (record,) = json.loads(output("runs", tmp_path, "--json"))["runs"]
+    assert (record["steps"], record["kl_step"], record["kl_bits"]) == (10, 8, history[-2]["kl_bits"])
+    assert re.search(r" 10/12 +1 +[\d.]+ at 8 +[\d.]+ +unfinished", output("runs", tmp_path))
+
+
 def test_runs_of_one_run_and_of_none(runs, output, tmp_path):
     (only,) = json.loads(output("runs", runs / "hmm", "--json"))["runs"]
     assert only["run"] == str(runs / "hmm")

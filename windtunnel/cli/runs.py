@@ -22,7 +22,8 @@ from windtunnel.training.files import plain_record
 
 @dataclass(frozen=True)
 class Runs:
-    """All runs below a folder: where each stands, and its last validation KL in bits (mean over seeds)."""
+    """All runs below a folder: the step from which each could go on, and its validation KL there in bits (mean over
+    seeds); where that step was not validated, the KL of the last one before it, which is named."""
 
     json: Switch = False
     """Print one JSON document instead of a table."""
@@ -71,8 +72,11 @@ def _record(path: Path) -> dict[str, Any]:
 
 
 def _read(run: Run) -> dict[str, Any]:
-    recipe = run.recipe
-    last = [records[-1]["kl_bits"] for seed in recipe.seeds if (records := run.metrics(seed))]
+    recipe, steps = run.recipe, run.steps
+    # A run that was killed has validated beyond its last checkpoint, and some seeds further than others: what it will
+    # go back behind is not where it stands.  Every seed that has come so far was validated at the same steps.
+    reached = [[record for record in run.metrics(seed) if record["step"] <= steps] for seed in recipe.seeds]
+    last = [records[-1] for records in reached if records]
     for seed in recipe.seeds:
         run.ladder(seed)  # a damaged list of checkpoints should show
     return {
@@ -82,10 +86,11 @@ def _read(run: Run) -> dict[str, Any]:
         "model": recipe.model,
         "name": recipe.name,
         "parameters": _parameters(run),
-        "steps": run.steps,
+        "steps": steps,
         "of": recipe.steps,
         "seeds": list(recipe.seeds),
-        "kl_bits": sum(last) / len(last) if last else None,
+        "kl_bits": sum(record["kl_bits"] for record in last) / len(last) if last else None,
+        "kl_step": last[0]["step"] if last else None,
         "seconds": run.seconds()["train"],
         "state": "finished" if run.finished else "unfinished",
     }
@@ -106,6 +111,7 @@ def _row(record: dict[str, Any], folder: Path) -> list[str]:
     if record["state"] == "damaged":
         return [name, *[""] * 3, "damaged", *[""] * 3, "damaged"]
     parameters, kl = record["parameters"], record["kl_bits"]
+    earlier = f" at {record['kl_step']}" if record["kl_step"] != record["steps"] else ""
     return [
         name,
         record["told"],
@@ -113,7 +119,7 @@ def _row(record: dict[str, Any], folder: Path) -> list[str]:
         "" if parameters is None else f"{parameters:,}",
         f"{record['steps']}/{record['of']}",
         str(len(record["seeds"])),
-        "" if kl is None else show.number(kl),
+        "" if kl is None else f"{show.number(kl)}{earlier}",
         f"{record['seconds']:.1f}",
         record["state"],
     ]
