@@ -81,6 +81,20 @@ def test_quick_runs_leave_compilation_out_unless_it_is_asked_for():
     assert sum(Plan("cpu", quick=True).limit_s(section) for section in SECTIONS) <= 50
 
 
+def test_a_quick_evaluation_scores_fewer_of_long_sequences(monkeypatch):
+    asked: list[tuple[str, int | None]] = []
+
+    def rate(recipe, device, about_s, episodes=None):
+        asked.append((type(recipe.tunnel).__name__, episodes))
+        return {}
+
+    monkeypatch.setattr(sys.modules["windtunnel.training.speed.bench"], "evaluation_rate", rate)
+    for quick in (True, False):
+        bench(Plan("cpu", ("evaluation",), quick=quick))
+    short = [("HMM", None), ("Bijection", None)]
+    assert asked == [*short, ("Recall", 128), *short, ("Recall", None)]
+
+
 def test_every_section_has_a_table_of_its_rows():
     row = {
         "case": "c", "what": "w", "tunnel": "t", "axis": "width", "size": 2, "cache": "cold", "parameters": 10,
