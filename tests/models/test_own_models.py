@@ -154,6 +154,49 @@ def test_a_module_with_a_forward_alone_is_scored_as_the_message_says():
     assert evaluate(models.build(lambda tunnel: net, TUNNEL), TUNNEL, episodes=4).kl_bits.mean > 0
 
 
+class OwnLogProbs(Bag):
+    """A predictor as it is, which tells nobody its sizes; with room for so many positions."""
+
+    def __init__(self, tunnel):
+        super().__init__(tunnel)
+        self.place = nn.Embedding(tunnel.positions, 8)
+
+    def forward(self, tokens, features, readout):
+        return super().forward(tokens, features, readout) + self.place(readout).sum(-1, keepdim=True)
+
+    def log_probs(self, inputs):
+        return self(inputs.tokens, inputs.features, inputs.readout).log_softmax(-1)
+
+
+def test_a_module_built_for_another_tunnel_is_refused_in_one_line():
+    few, many = Bijection(symbols=4, length=4), Bijection(symbols=8, length=4)
+    needs = r"must take the tunnel's vocabulary of 16, {} positions and 0 features; its embeddings have {} and 7 rows$"
+    failed = r"log_probs failed \(index out of range in self\): "
+    for model, tunnel, message in (
+        (models.build(Bag, few), many, r"the model's vocabulary = 8: must be the tunnel's 16$"),
+        (models.build(Bag, many), few, r"the model's vocabulary = 16: must be the tunnel's 8$"),  # other tokens, too
+        (models.build(Bag, many), HMM(), r"the model's vocabulary = 16: must be the tunnel's 15$"),
+        (OwnLogProbs(few), many, r"OwnLogProbs\." + failed + needs.format(7, 8)),
+        (OwnLogProbs(many), many.with_length(8), r"OwnLogProbs\." + failed + needs.format(15, 16)),
+        (models.build(OwnLogProbs, many), many.with_length(8), r"OwnLogProbs\." + failed + needs.format(15, 16)),
+        (OwnLogProbs(many), few, r"OwnLogProbs\.log_probs returned shape \(4, 4, 8\): must be .* shape \(4, 4, 4\)"),
+    ):
+        with pytest.raises(InputError, match=f"^{message}") as error:
+            evaluate(model, tunnel, episodes=4)
+        assert "\n" not in str(error.value)
+    assert evaluate(models.build(Bag, many), many.with_length(8), episodes=4).kl_bits.mean > 0  # a length is no size
+
+
+def test_the_traceback_of_a_mistake_inside_is_kept():
+    class Slip:
+        def log_probs(self, inputs):
+            return [][0]
+
+    with pytest.raises(InputError, match=r"^Slip\.log_probs failed \(list index out of range\): .* features$") as error:
+        evaluate(Slip(), TUNNEL, episodes=4)
+    assert isinstance(error.value.__cause__, IndexError) and error.value.__cause__.__traceback__
+
+
 class Ahead(Bag):
     """Reads the whole sequence at every readout."""
 

@@ -77,8 +77,11 @@ def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> F
     float64 removes it.  What is left of the rounding enters the KL squared, so a KL is meaningful down to 1e-9 bits
     and below; entropies, where it enters once, are good to about 1e-7.
     """
-    with full_precision():
-        returned = predictor.log_probs(inputs)
+    try:
+        with full_precision():
+            returned = predictor.log_probs(inputs)
+    except IndexError as error:  # what a table of embeddings says of a token, or a position, that it has no row for
+        raise _out_of_range(predictor, tunnel, error) from error
     expected = (len(inputs), len(inputs.readout), tunnel.classes)
 
     def refuse(found: str) -> InputError:
@@ -101,3 +104,15 @@ def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> F
     if worst > NORMALISATION_TOLERANCE:
         raise refuse(f"log-probabilities whose logsumexp is off by {worst:.3g}")
     return log_q - log_total
+
+
+def _out_of_range(predictor: Predictor, tunnel: Tunnel, error: IndexError) -> InputError:
+    """A predictor that does not tell its sizes and met what it has no room for, as far as its embeddings tell; or that
+    has a mistake inside, whose traceback is kept."""
+    reason = " ".join(str(error).split()) or "IndexError"
+    modules = predictor.modules() if isinstance(predictor, nn.Module) else ()
+    rows = [str(module.num_embeddings) for module in modules if isinstance(module, nn.Embedding)]
+    has = f"; its embeddings have {' and '.join(rows)} rows" if rows else ""
+    needed = f"vocabulary of {tunnel.vocabulary}, {tunnel.positions} positions and {tunnel.feature_width} features"
+    name = getattr(predictor, "name", type(predictor).__name__)
+    return InputError(f"{name}.log_probs failed ({reason}): must take the tunnel's {needed}{has}")

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import evaluation_mode
-from windtunnel.models.base import SequenceModel
+from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.taps import Record, Tap
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs, require_inputs
@@ -43,6 +43,7 @@ class Adapted(nn.Module):
         self.module, self.name = module, name
         self.has_taps = "tap" in inspect.signature(module.forward).parameters
         self.shapes: dict[str, tuple[int, ...]] = {}
+        self.sizes: Sizes | None = None  # of the tunnel it was tried on; `evaluate` refuses one of other sizes
 
     def forward(
         self,
@@ -94,6 +95,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
         raise InputError(f"model {name} returned logits of shape {got}: must be (n, readouts, classes) = {wanted}")
     require_causal(adapted, tunnel, name)
     if isinstance(adapted, Adapted):
+        adapted.sizes = Sizes.of(tunnel)
         adapted.shapes = {label: (1, *value.shape[1:]) for label, value in record.tensors().items()}
     return adapted
 
