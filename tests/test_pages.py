@@ -110,6 +110,22 @@ def test_pages_follow_a_study_and_notice_every_change(root):
     assert "has not been run yet" in (root / "README.md").read_text()
 
 
+def test_what_is_reproduced_only_in_part_shows_the_number_of_each_part(tmp_path):
+    """A reader of docs/claims.md alone must see why it says "only"."""
+    p = Planted()
+    PLANTS["lstm-entropy"](p, "yes")
+    for reading in p.cells["hmm-lstm"]["survey"]:
+        if reading["name"] == "entropy decoded, R²":
+            reading["value"] += 0.5
+    study = p.write(tmp_path)
+    (row,) = [line for line in claims_page.page(study, tmp_path).splitlines() if "| `lstm-entropy` |" in line]
+    _, found, verdict = row.rsplit(" | ", 2)
+    first, second = found.split(". But ")
+    assert first.startswith("R² of the first component of hmm-lstm's last layer with entropy: 0.0")
+    assert second.startswith("R² of entropy read by a linear map from hmm-lstm's last layer, held-out sequences: 0.5")
+    assert verdict.startswith("reproduced only for its first component, not for what a linear map reads")
+
+
 def test_the_map_has_every_file_and_every_room_in_the_order_of_the_house():
     told = map_page.page(ROOT)
     rooms = [line.removeprefix("## ") for line in told.splitlines() if line.startswith("## ")]

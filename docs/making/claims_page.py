@@ -49,8 +49,8 @@ def page(study: StudyFolder, results: Path) -> str:
         "",
         "- Each statement has a line, taken from the published number: it is *reproduced* when the whole 95% interval"
         " over seeds lies on the claimed side of it and the controls pass, *not reproduced* when it lies on the other.",
-        "- *Reproduced only …*: the test passes and a control does not, in the words of that control; or one of several"
-        " readings of the statement passes and another does not.",
+        "- *Reproduced only …*: the test passes and a control does not, in the words of that control (its number comes"
+        " after *But*); or one of several readings of the statement passes and another does not.",
         "- *Decided by*: where the statement has controls or several readings, the one that the verdict hung on; the"
         " number before it is that of the statement as published.",
         "- *Inconclusive*: the interval holds the line, or it lies on one side and a control did not pass, training"
@@ -114,7 +114,8 @@ def _close(ledger: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def decisive(entry: Mapping[str, Any]) -> str:
-    """The primary test; and, where another one decided (a control, one of several places), that one after it."""
+    """The primary test; and, where another one decided (a control, one of several places), that one after it; then the
+    controls that failed, where it holds only in their words."""
     first = entry["reasons"][0]
     if entry["value"] is None:
         return first
@@ -125,4 +126,4 @@ def decisive(entry: Mapping[str, Any]) -> str:
     on_a_side = number.side(entry["line"]) != "straddles"
     if entry["outcome"] == INCONCLUSIVE and on_a_side and not entry["held_back"]:  # what kept it open is said last
         told += f". But {entry['reasons'][-1]}"
-    return told
+    return ". But ".join([told, *entry.get("but", ())])

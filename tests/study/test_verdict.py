@@ -60,6 +60,16 @@ def test_a_control_qualifies_what_passed():
     assert qualified(NO, {"x": NO}).outcome == NOT and qualified(OPEN, {"x": YES}).outcome == INCONCLUSIVE
 
 
+def test_what_holds_only_in_part_brings_the_numbers_of_what_failed():
+    passed, failed = replace(YES, reasons=("first: 1",)), replace(NO, reasons=("second: 2", "more of it"))
+    found = qualified(passed, {"for the first, not the second": failed, "for the third": YES})
+    assert found.but == ("second: 2",) and found.to_dict()["but"] == ["second: 2"]
+    assert found.reasons[:3] == ("first: 1", "second: 2", "more of it")
+    for other in (qualified(passed, {"x": YES}), qualified(failed, {"x": failed})):
+        assert "but" not in other.to_dict()
+    assert "but" not in replace(found, outcome=INCONCLUSIVE).to_dict()  # as Holm's correction may make of it
+
+
 SURE_NO, UNSURE_NO, COUNTED_NO = replace(NO, p_value=0.001, of="sure"), replace(NO, p_value=0.03), Verdict(NOT, of="n")
 
 

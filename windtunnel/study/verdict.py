@@ -46,6 +46,7 @@ class Verdict:
     adjusted  the same after Holm's correction over all claims
     held_back why it is inconclusive although the interval lies clear of the line: "p = 0.02, not enough among 30 tests"
     lacks     the cell for want of which nothing was tested
+    but       the tests of the controls that failed, one sentence each: why it is reproduced "only"
     """
 
     outcome: str
@@ -58,6 +59,7 @@ class Verdict:
     of: str = ""
     held_back: str = ""
     lacks: str | None = None
+    but: tuple[str, ...] = ()
 
     def because(self, *reasons: str) -> Verdict:
         """The same with more reasons."""
@@ -71,7 +73,7 @@ class Verdict:
         return f"{self.outcome} ({self.held_back})" if self.held_back else self.outcome
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; `lacks` only where there is such a cell, so that a whole ledger is as it always was."""
+        """Plain data for JSON; `lacks` and `but` only where there is something to say."""
         told = {
             "outcome": self.outcome,
             "only_as": self.only_as,
@@ -83,7 +85,8 @@ class Verdict:
             "p_value": self.p_value,
             "adjusted_p_value": self.adjusted,
         }
-        return told | ({"lacks": self.lacks} if self.lacks else {})
+        told |= {"lacks": self.lacks} if self.lacks else {}
+        return told | ({"but": list(self.but)} if self.but and self.outcome == ONLY_AS else {})
 
 
 def held(quantity: Quantity, side: Side, line: float, what: str) -> Verdict:
@@ -135,7 +138,8 @@ def qualified(primary: Verdict, controls: Mapping[str, Verdict]) -> Verdict:
     p = _largest([primary, *(failed or controls).values()])
     if not failed:
         return replace(primary, reasons=reasons, p_value=p)
-    return replace(primary, outcome=ONLY_AS, only_as="; ".join(failed), reasons=reasons, p_value=p)
+    but = tuple(reason for verdict in failed.values() for reason in verdict.reasons[:1])
+    return replace(primary, outcome=ONLY_AS, only_as="; ".join(failed), reasons=reasons, p_value=p, but=but)
 
 
 def jointly(parts: Mapping[str, Verdict]) -> Verdict:

@@ -150,7 +150,7 @@ CLAIMS = [
     ),
     Claim(
         "mamba-entropy",
-        "The first direction of Mamba's last layer follows the posterior entropy.",
+        "Mamba's last layer follows the posterior entropy.",
         PAPER,
         "R² 0.40",
         f"R² of the score on the last layer's first component with entropy (itself and its bins; at least the squared "
@@ -180,7 +180,7 @@ CLAIMS = [
     ),
     Claim(
         "lstm-entropy",
-        "The first direction of the LSTM's last layer does not follow the posterior entropy.",
+        "The LSTM's last layer does not follow the posterior entropy.",
         PAPER,
         "R² 0.004",
         f"R² of the score on the last layer's first component with entropy (itself and its bins; at least the squared "
