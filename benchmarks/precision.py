@@ -16,7 +16,6 @@ A network that was trained to the end in bfloat16 has little left of a float32 g
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -26,25 +25,12 @@ from torch import Tensor
 
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import require_choice
-from windtunnel.models import kernels
+from windtunnel.models.kernels import without_kernels
 from windtunnel.study import zoo
 from windtunnel.training import Recipe
 from windtunnel.training.network import Network
 
 FIRST_STEP = 1_000_000  # batches that no training has come to
-
-
-@contextmanager
-def without_kernels() -> Iterator[None]:
-    """Every kernel taken away, as on a machine that has none."""
-    kept = {name: getattr(kernels, name) for name in kernels.__annotations__}
-    try:
-        for name in kept:
-            setattr(kernels, name, None)
-        yield
-    finally:
-        for name, value in kept.items():
-            setattr(kernels, name, value)
 
 
 def gradients(name: str, batches: int, device: str, precision: str) -> Iterator[Tensor]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tables import load, made_with, table
 
-from windtunnel.training.speed.tables import tables
+from windtunnel.training.speed.tables import notes, tables
 
 BESIDE = ("profile", "evaluation", "growth", "startup", "compile")
 """Sections of `windtunnel bench` that have no part of their own."""
@@ -104,4 +104,5 @@ def bench_part(path: Path, title: str) -> list[str]:
     there = {section: result[section] for section in BESIDE if result.get(section)}
     lines = [line for made in tables(there) for line in (f"### {made.title}", "", *table(made.columns, made.rows))]
     where = f"{made_with(place)}, commit {place['commit']}; as `windtunnel bench` tells it."
-    return [f"## {title}", "", where, "", *lines]
+    said = ". ".join([*notes(result), *filter(None, [result.get("note")])])
+    return [f"## {title}", "", where, "", *lines, *([f"{said}.", ""] if said else [])]

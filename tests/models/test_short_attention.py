@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from windtunnel import models
+from windtunnel.models import kernels
 from windtunnel.models.transformer import explicit_attention
 from windtunnel.tunnels import HMM
 
@@ -30,11 +31,15 @@ def test_equals_the_plain_form(length, heads, width):
         assert float((a.float() - b.float()).norm()) <= 1e-2 * float(a.float().norm())
 
 
-@pytest.mark.parametrize("positions", ["none", "rope", "learned"])
-def test_a_transformer_takes_it_in_bfloat16(positions):
+@pytest.mark.parametrize("length", [20, 70])  # the header is ten more: below and beyond the kernel's 64 positions
+@pytest.mark.parametrize("positions", ["none", "rope", "learned", "alibi"])
+def test_a_transformer_takes_it_in_bfloat16(positions, length, monkeypatch):
     """Under autocast the fused path is made of the kernels, and agrees with the tapped one, gradients too."""
-    model = models.build("transformer", HMM(), depth=2, width=64, heads=2, positions=positions).cuda()
-    inputs = HMM().sample(9, dtype=torch.float32, device="cuda").inputs
+    tunnel, taken = HMM(length=length), []
+    real = kernels.short_attention
+    monkeypatch.setattr(kernels, "short_attention", lambda qkv: taken.append(1) or real(qkv))
+    model = models.build("transformer", tunnel, depth=2, width=64, heads=2, positions=positions).cuda()
+    inputs = tunnel.sample(9, dtype=torch.float32, device="cuda").inputs
     arguments = (inputs.tokens, inputs.features, inputs.readout)
     with torch.autocast("cuda", torch.bfloat16):
         fused, tapped = model(*arguments), model(*arguments, tap=lambda name, value: value)
@@ -44,3 +49,4 @@ def test_a_transformer_takes_it_in_bfloat16(positions):
     assert float((fused - tapped).norm()) <= 2e-2 * float(tapped.norm())
     exact = model(*arguments)
     assert float((fused - exact).norm()) <= 3e-2 * float(exact.norm())
+    assert len(taken) == (2 if length == 20 and positions != "alibi" else 0)  # one a block

@@ -6,7 +6,7 @@ Imported once here, so that a compiled forward pass finds plain functions and no
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float
@@ -59,3 +59,14 @@ def takes_mamba_core(z: Float[Tensor, "n T E"], states: int) -> bool:
 def takes_inverse(lower: Float[Tensor, "... C C"]) -> bool:
     """Whether unit lower-triangular systems of this kind are solved by the kernel: small and float32, on a GPU."""
     return unit_lower_inverse is not None and lower.is_cuda and lower.dtype == torch.float32 and lower.shape[-1] <= 64
+
+
+@contextlib.contextmanager
+def without_kernels() -> Iterator[None]:
+    """Every kernel taken away, as on a machine that has none: the plain forms serve, so that one can compare."""
+    held = {name: globals()[name] for name in __annotations__}
+    try:
+        globals().update(dict.fromkeys(held))
+        yield
+    finally:
+        globals().update(held)

@@ -18,7 +18,7 @@ from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.clock import busy_ms, drain, seconds, seconds_each
-from windtunnel.training.speed.memory import COUNTED, MEASURED, counted_bytes
+from windtunnel.training.speed.memory import COUNTED, MEASURED, counted_bytes, start_measuring
 from windtunnel.training.turn import turn as hold
 
 
@@ -66,9 +66,7 @@ def training_rate(
 
     turn  file of the turns that other measurements on this card take: steps are counted while it is held
     """
-    if device != "cpu":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
+    before = 0 if device == "cpu" else start_measuring(device)
     start = time.perf_counter()
     engine = engine_for(recipe, device, seeds)
     setup = time.perf_counter() - start
@@ -76,7 +74,7 @@ def training_rate(
         each = seconds_each(engine.advance, device, about_s)
         busy_s = 0.0 if device == "cpu" else busy_ms(partial(engine.advance, 1), device) / 1e3
     if device != "cpu":
-        memory, kind = torch.cuda.max_memory_allocated(device), MEASURED
+        memory, kind = torch.cuda.max_memory_allocated(device) - before, MEASURED
     else:
         memory, kind = seeds * counted_bytes(engine.networks[0]), COUNTED
     return {
