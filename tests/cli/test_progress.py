@@ -6,13 +6,14 @@ import io
 import re
 import sys
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 
 from windtunnel.cli import progress
 from windtunnel.cli.main import main
 from windtunnel.cli.progress import Bars, Lines, Several, bar, watch
-from windtunnel.training import Recipe
+from windtunnel.training import Recipe, train
 from windtunnel.tunnels import Bijection
 
 RECIPE = Recipe(Bijection(4, 4), steps=100, seeds=(0, 3))
@@ -58,6 +59,37 @@ def test_bars(begun, capsys, monkeypatch):
     for part in ("seed 3", "100/100", "KL 0.5000 bits", "12,346 sequences/s"):
         assert part in screen.getvalue()
     assert capsys.readouterr().err == "windtunnel: a model\n"
+
+
+def test_bars_move_between_validations(monkeypatch):
+    """But no more often than they are drawn."""
+    from rich.console import Console
+
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    bars = Bars("a model", Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None))
+    bars.start(RECIPE, None)
+    bars.log(0, record(0))
+    shown = []
+    for step in range(1, 9):
+        now[0] += 0.06
+        bars.advance(0, step)
+        shown.append(bars.bars.tasks[0].completed)
+    assert shown == [1, 1, 3, 3, 5, 5, 7, 7]
+    assert bars.bars.tasks[0].fields["left"] == "0:06 left"  # seven steps took 0.42 s
+    bars.finish()
+
+
+def test_training_tells_every_step_to_those_who_want_to_hear():
+    class Heard(Lines):
+        steps_told: ClassVar[list[tuple[int, int]]] = []
+
+        def advance(self, seed, step):
+            self.steps_told.append((seed, step))
+
+    recipe = RECIPE.with_options(model="mlp", model_options={"depth": 1, "width": 8}, steps=5, batch=4)
+    train(recipe=recipe.with_options(validate_every=5, validation_episodes=4), tracker=Several(Lines(""), Heard("")))
+    assert Heard.steps_told == [(seed, step) for seed in RECIPE.seeds for step in range(1, 6)]
 
 
 def test_bars_only_for_a_terminal(monkeypatch):

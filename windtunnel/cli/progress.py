@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.cli import show
-from windtunnel.training import Recipe, Tracker
+from windtunnel.training import Recipe, StepTracker, Tracker
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,8 +52,12 @@ class Lines:
         pass
 
 
+_OFTEN_S = 0.1
+"""How often a bar moves; a small network takes a step in less time than it takes to draw one."""
+
+
 class Bars:
-    """A bar per seed: step, KL, sequences/s, time gone and time left."""
+    """A bar per seed: step, KL of the last validation, sequences/s, time gone and time left."""
 
     def __init__(self, heading: str, console: Console | None = None) -> None:
         self.heading, self.console = heading, console
@@ -64,7 +68,7 @@ class Bars:
 
         say(self.heading)
         told = (MofNCompleteColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
-        columns = (TextColumn("{task.description}"), BarColumn(12), *told, TextColumn("{task.fields[left]}"))
+        columns = (TextColumn("{task.description}"), BarColumn(12), *told, TextColumn("gone  {task.fields[left]}"))
         self.bars = Progress(*columns, console=self.console or Console(stderr=True))
         self.tasks = {
             seed: self.bars.add_task(f"seed {seed}", start=False, total=recipe.steps, told="waiting", left="")
@@ -72,13 +76,12 @@ class Bars:
         }
         self.steps = recipe.steps
         self.first: dict[int, tuple[float, int]] = {}  # seed -> when it was first heard of, and at which step
+        self.moved: dict[int, float] = {}  # seed -> when its bar moved last
         self.bars.start()
 
     def log(self, seed: int, record: dict[str, Any]) -> None:
         step, task = record["step"], self.tasks[seed]
-        if seed not in self.first:
-            self.first[seed] = time.monotonic(), step
-            self.bars.start_task(task)
+        self._begin(seed, step)
         told = f"KL {show.number(record['kl_bits'])} bits"
         if "sequences_per_s" in record:
             told += f"  {record['sequences_per_s']:,.0f} sequences/s"
@@ -86,8 +89,21 @@ class Bars:
         if step == self.steps:
             self.bars.stop_task(task)
 
+    def advance(self, seed: int, step: int) -> None:
+        now = time.monotonic()
+        self._begin(seed, step)
+        if now - self.moved.get(seed, 0.0) >= _OFTEN_S:
+            self.moved[seed] = now
+            self.bars.update(self.tasks[seed], completed=step, left=self._left(seed, step))
+
     def finish(self) -> None:
         self.bars.stop()
+
+    def _begin(self, seed: int, step: int) -> None:
+        if seed not in self.first:
+            self.first[seed] = time.monotonic(), step
+            self.bars.start_task(self.tasks[seed])
+            self.bars.update(self.tasks[seed], told="")
 
     def _left(self, seed: int, step: int) -> str:
         begun, first = self.first[seed]
@@ -140,6 +156,11 @@ class Several:
     def log(self, seed: int, record: dict[str, Any]) -> None:
         for tracker in self.trackers:
             tracker.log(seed, record)
+
+    def advance(self, seed: int, step: int) -> None:
+        for tracker in self.trackers:
+            if isinstance(tracker, StepTracker):
+                tracker.advance(seed, step)
 
     def finish(self) -> None:
         for tracker in self.trackers:

@@ -6,7 +6,7 @@ from windtunnel.training.run import Run, load
 from windtunnel.training.signals import Interrupted
 from windtunnel.training.sitting import Diverged
 from windtunnel.training.start import train
-from windtunnel.training.trackers import Tracker
+from windtunnel.training.trackers import StepTracker, Tracker
 
 __all__ = [
     "Diverged",
@@ -15,6 +15,7 @@ __all__ = [
     "Recipe",
     "Run",
     "Schedule",
+    "StepTracker",
     "Tracker",
     "load",
     "recipe_for",

@@ -27,7 +27,7 @@ from windtunnel.training.run import Run
 from windtunnel.training.schedule import ladder_steps
 from windtunnel.training.signals import StopRequest
 from windtunnel.training.stopwatch import Stopwatch
-from windtunnel.training.trackers import Tracker
+from windtunnel.training.trackers import StepTracker, Tracker
 
 _GPU_CHUNK = 50  # graph replays between two looks at the host's wishes (stop, broken loss)
 
@@ -144,6 +144,7 @@ class Sitting:
                 if engine.on_gpu:
                     torch.cuda.synchronize()
             step = target
+            self._tell(networks, step)
             self._check_finite(networks, folder, step, weights=step == event)
             if step % recipe.validate_every == 0 or step == recipe.steps:
                 self._report(networks, step, folder, watch.sequences_per_s(step))
@@ -152,6 +153,11 @@ class Sitting:
                 if step % recipe.checkpoint_every == 0:
                     watch.tell(step)
         return step
+
+    def _tell(self, networks: list[Network], step: int) -> None:
+        if isinstance(self.tracker, StepTracker):
+            for network in networks:
+                self.tracker.advance(network.seed, step)
 
     def _timing_sink(self, folder: RunFolder | None) -> Callable[[dict[str, Any]], None]:
         def sink(record: dict[str, Any]) -> None:

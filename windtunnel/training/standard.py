@@ -87,8 +87,8 @@ def _bijection_replacement_transformer(tunnel: Tunnel) -> Recipe:
 
 
 def recall_transformer(tunnel: Tunnel) -> Recipe:
-    """Scores that fall with distance: with them five of five seeds found binding (`docs/records.md`); with learned, rotary or
-    no positions none did in the trials of `docs/log.md`.
+    """Scores that fall with distance: with them five of five seeds found binding (`docs/records.md`); with learned,
+    rotary or no positions none did in the trials of `docs/log.md`.
     """
     recipe = base(tunnel, "transformer", "recall-transformer", params=PAPER_SIZE, positions="alibi")
     return recipe.with_options(steps=600, validation_episodes=1024)
@@ -123,7 +123,7 @@ def hmm_lstm_stacked(tunnel: Tunnel) -> Recipe:
 
 
 def hmm_mlp_position(tunnel: Tunnel) -> Recipe:
-    """The paper's MLP sees one position, and neither matrix: one symbol tells nothing, and the best guess is uniform."""
+    """The paper's MLP sees one position and no matrix: one symbol tells nothing, and the best guess is uniform."""
     recipe = base(tunnel, "mlp", "hmm-mlp-position", params=PAPER_SIZE, context="position")
     return recipe.with_options(supervision="posterior")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from windtunnel.errors import InputError, require_choice
 from windtunnel.training.recipe import Recipe
@@ -21,6 +21,14 @@ class Tracker(Protocol):
 
     def finish(self) -> None:
         """Training ended, one way or another."""
+
+
+@runtime_checkable
+class StepTracker(Tracker, Protocol):
+    """A tracker that also wants to hear how far it is between two validations; most have no use for that."""
+
+    def advance(self, seed: int, step: int) -> None:
+        """So many steps are done.  Called after each on a CPU, now and then on a GPU: it must cost next to nothing."""
 
 
 class Silent:
