@@ -59,6 +59,8 @@ def test_presets():
     assert recipe_for(Recall(), "my-own") == generic(Recall(), "my-own")
     with pytest.raises(InputError, match="preset = 'slow': must be one of standard, quick"):
         recipe_for(BIJECTION, "lstm", "slow")
+    with pytest.raises(InputError, match=r"one of standard, quick; a shape of the model is --option preset=paper-hmm"):
+        recipe_for(HMM(), "transformer", "paper-hmm")
 
 
 numbers = st.floats(1e-12, 1e12) | st.integers(1, 10**6)

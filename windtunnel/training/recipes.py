@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from windtunnel.errors import require_choice
-from windtunnel.models.registry import is_built_in
+from windtunnel.errors import InputError, require_choice
+from windtunnel.models.registry import find, is_built_in
 from windtunnel.training.recipe import Optimiser, Recipe, Schedule
 from windtunnel.training.standard import STANDARD, base
 from windtunnel.tunnels import Tunnel
@@ -22,10 +22,18 @@ def default_preset(device: str) -> str:
 
 def recipe_for(tunnel: Tunnel, model: str, preset: str = "standard") -> Recipe:
     """The committed recipe for a tunnel and an architecture; a sensible one for those we do not know."""
-    require_choice("preset", preset, PRESETS)
+    _require_preset(preset, model)
     recipe = quick(tunnel, model) if preset == "quick" else standard(tunnel, model)
     # A size in built-in terms means nothing to one's own architecture.
     return recipe if is_built_in(model) else recipe.with_options(model_options={})
+
+
+def _require_preset(preset: str, model: str) -> None:
+    """A model has presets too, of its shape, for which `train` has no keyword left: say where they go."""
+    if is_built_in(model) and preset in getattr(find(model), "presets", {}):
+        option = f"--option preset={preset}, in Python Recipe(…, model_options={{'preset': {preset!r}}})"
+        raise InputError(f"preset = {preset!r}: must be one of {', '.join(PRESETS)}; a shape of the model is {option}")
+    require_choice("preset", preset, PRESETS)
 
 
 def quick(tunnel: Tunnel, model: str) -> Recipe:
