@@ -122,7 +122,7 @@ def agree(p: Planted, how: str) -> None:
             p.score(f"hmm-{model}", metric, values(0.1, "below", how), *PRIORS)
 
 
-def spread(p: Planted, how: str) -> None:
+def stand_apart(p: Planted, how: str) -> None:
     wobble = {"yes": 0.001, "no": 1.5, "straddle": 0.3}[how]
     for index, model in enumerate(("transformer", "mamba", "lstm", "mlp")):
         p.score(f"hmm-{model}", "entropy_mae_bits", [10.0 ** (index - 3 + wobble * s) for s in (-1, -0.3, 0, 0.4, 1)])
@@ -278,7 +278,7 @@ PLANTS: dict[str, Callable[[Planted, str], None]] = {
     "hmm-transformer-7.5e-5": reaches("hmm-transformer-9x256", 7.5e-5, *PRIORS),
     "hmm-transformer-0.049": reaches("hmm-transformer", 0.049, *PRIORS),
     "kl-and-tv-agree": agree,
-    "seed-spread": spread,
+    "seed-spread": stand_apart,
     "length-30": length(30, 0.012),
     "length-50": length(50, 0.029),
     "length-30-alone": length(30, 0.012, "-beyond"),
