@@ -1,7 +1,8 @@
-"""Sentences of the README that rest on a benchmark's file stand only while its numbers carry them."""
+"""Sentences of the pages stand only while the numbers of the study, or of a benchmark's file, carry them."""
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from pathlib import Path
@@ -12,12 +13,68 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs" / "making")]
 
 import readers  # noqa: E402
+import study_findings  # noqa: E402
 import unshown  # noqa: E402
 import unshown_page  # noqa: E402
 
+from windtunnel.study.evidence import Evidence, NotMeasured  # noqa: E402
+from windtunnel.study.results import StudyFolder  # noqa: E402
 from windtunnel.training.standard import hmm_transformer  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
+
+
+@pytest.fixture(scope="module")
+def study() -> Evidence:
+    return StudyFolder(ROOT / "results" / "paper").evidence()
+
+
+def scored(cell, value: float, condition: str = "home") -> None:
+    cell["conditions"][condition]["metrics"]["entropy_mae_bits"] |= {"mean": value, "low": value, "high": value}
+
+
+def lowered(cell, name: str, factor: float) -> None:
+    for reading in cell["survey"]:
+        if reading["name"] == name:
+            reading["value"] *= factor
+
+
+UNTRUE = {
+    "filtering: the paper's stack learns": ("hmm-lstm-stacked", lambda c: scored(c, 0.41)),
+    "filtering: ours uses observations": ("hmm-lstm-stacked-swept", lambda c: scored(c, 0.3)),
+    "binding: an MLP is better than one who cannot bind": (
+        "recall-mlp",
+        lambda c: c["primitive"].update(share=c["primitive"]["share"] | {"mean": 0.1}),
+    ),
+    "length: nobody goes on": ("hmm-mamba", lambda c: scored(c, 0.5, "length-200-beyond")),
+    "pictures: clusters of something else": (
+        "hmm-mamba",
+        lambda c: lowered(c, "adjusted Rand with the symbol just seen", 0.5),
+    ),
+    "pictures: no head dominates with replacement": (
+        "bijection-replacement-transformer",
+        lambda c: lowered(c, "share of the largest head", 0.05),
+    ),
+}
+"""Finding, and what is changed in which cell so that its words are no longer true."""
+
+
+@pytest.mark.parametrize("what", UNTRUE)
+def test_a_finding_of_the_study_falls_with_what_it_says_in_both_its_forms(study, what):
+    (finding,) = [one for one in study_findings.FINDINGS if one.words.__name__ == what.split(":")[0]]
+    assert len(finding.words(study)) == 2 and all(finding.words(study))
+    name, change = UNTRUE[what]
+    cell = copy.deepcopy(study.cells[name])
+    change(cell)
+    with pytest.raises(NotMeasured):
+        finding.words(Evidence({**study.cells, name: cell}))
+
+
+def test_the_two_stacked_lstms_are_told_apart(study):
+    """0.41 bits are what the header tells here and a uniform guess in the paper: no match."""
+    for told in study_findings.filtering(study):
+        guess, header = told.index("stays at a uniform guess"), told.index("what the header alone tells (")
+        assert guess < header and "0.51" in told[guess:header] and "2.67M" in told[guess:header]
 
 
 def kept(folder: Path, file: Path, change) -> Path:

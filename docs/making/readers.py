@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tables import load, table
+from tables import listed, load, table
 
 FILE = Path("cpu") / "decoded-by-penalty.json"
 INERT, USED = 0.1, 0.75  # of the way to a donor's belief
 QUARTER = 0.25  # of R²: what tells less of the entropy is not asked
 NEARLY = 0.16  # of R²: a reader that has lost no more is said to read nearly as well
+
+ONE = "hmm-transformer"  # the network whose numbers the sentence gives
+WORDS = {"hmm-mamba": "Mamba", "hmm-lstm": "the LSTM", "bijection-transformer": "a bijection Transformer"}
 
 Row = dict[str, Any]
 
@@ -46,7 +49,7 @@ def section(results: Path) -> list[str]:
 def finding(results: Path) -> tuple[str, str] | None:
     """In one sentence and in full; None unless it holds in each network."""
     rows = rows_of(results)
-    networks = list(dict.fromkeys(row["network"] for row in rows))
+    networks: list[str] = list(dict.fromkeys(row["network"] for row in rows))
     belief = {name: [r for r in rows if r["network"] == name and r["target"] == "belief"] for name in networks}
     best = {name: max(mine, key=lambda row: row["r_squared"]) for name, mine in belief.items()}
     used = {}
@@ -56,25 +59,26 @@ def finding(results: Path) -> tuple[str, str] | None:
             return None
         used[name] = max(enough, key=lambda row: row["r_squared"])
     entropy = [row for row in rows if row["target"] == "entropy" and row["r_squared"] >= QUARTER]
-    if not networks or not entropy or max(row["high"] for row in entropy) > INERT:
+    if ONE not in networks or not entropy or max(row["high"] for row in entropy) > INERT:
         return None
-    one = "hmm-transformer"
-    spans = [
-        f"{min(row[key] for row in found):.2g} to {max(row[key] for row in found):.2g}"
-        for found, key in ((used.values(), "r_squared"), (used.values(), "moved"))
-    ]
+    first, second = best[ONE], used[ONE]
+    others = [WORDS.get(name, name) for name in networks if name != ONE]
+    span_read, span_moved = (
+        f"{min(row[key] for row in used.values()):.2g} to {max(row[key] for row in used.values()):.2g}"
+        for key in ("r_squared", "moved")
+    )
     brief = (
-        f"Not so: R² {best[one]['r_squared']:.2g} along directions that move the prediction {best[one]['moved']:.2g} of"
-        f" the way, R² {used[one]['r_squared']:.2g} along others that move it {used[one]['moved']:.2g} (one HMM"
-        f" Transformer of the zoo; likewise {len(networks) - 1} other networks)."
+        f"Not so: R² {first['r_squared']:.2g} along directions that move the prediction {first['moved']:.2g} of the"
+        f" way, R² {second['r_squared']:.2g} along others that move it {second['moved']:.2g} (one HMM Transformer of"
+        f" the zoo; likewise {len(others)} other networks)."
     )
     return brief, (
-        f"The linear map that reads the HMM Transformer's belief best (R² {best[one]['r_squared']:.2g}) does so along"
+        f"The linear map that reads the HMM Transformer's belief best (R² {first['r_squared']:.2g}) does so along"
         " directions that hardly anything hangs on: exchanged for another episode's, they move the prediction"
-        f" {best[one]['moved']:.2g} of the way. With a stronger penalty it reads less ({used[one]['r_squared']:.2g}),"
-        f" along directions that move it {used[one]['moved']:.2g} of the way. Likewise in Mamba, the LSTM and a"
-        f" bijection Transformer (such readers: R² {spans[0]}, moved {spans[1]}). So a good probe tells neither"
-        " that a belief is used nor that it is not. The entropy can be read as well, but no direction that tells a"
-        f" quarter of it or more moves the prediction (at most {max(row['moved'] for row in entropy):.2g}). One network"
-        " each ([geometry.md](geometry.md), beside the statements)."
+        f" {first['moved']:.2g} of the way. With a stronger penalty it reads less ({second['r_squared']:.2g}),"
+        f" along directions that move it {second['moved']:.2g} of the way. Likewise in {listed(others)} (such readers:"
+        f" R² {span_read}, moved {span_moved}). So a good probe tells neither that a belief is used nor that it is not."
+        " The entropy can be read as well, but no direction that tells a quarter of it or more moves the prediction"
+        f" (at most {max(row['moved'] for row in entropy):.2g}). One network each ([geometry.md](geometry.md), beside"
+        " the statements)."
     )

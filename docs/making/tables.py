@@ -30,6 +30,12 @@ def made_with(environment: dict[str, Any]) -> str:
     return f"{environment['device']}, torch {versions['torch']}, Python {environment['python']}"
 
 
+def listed(words: list[str]) -> str:
+    """`a, b and c`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 BUDGET = "seeds × steps × batch"
 
 

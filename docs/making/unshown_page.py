@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tables import load, made_with, table
+from tables import listed, load, made_with, table
 
 from windtunnel.study.evidence import Record, null_mean, over_seeds
 from windtunnel.study.quantity import Quantity
@@ -75,11 +75,6 @@ def _highest(world: World, what: str) -> float:
     return max(_null(world, what, name) for name in {name for r in _readings(world, what) for name in r["nulls"]})
 
 
-def _listed(values: list[float]) -> str:
-    *first, last = [f"{value:.2g}" for value in sorted(values)]
-    return f"{', '.join(first)} and {last}"
-
-
 def finding(results: Path) -> tuple[str, str] | None:
     """In one sentence and in full; None unless each of its parts holds."""
     if not (results / FILE).exists():
@@ -96,17 +91,18 @@ def finding(results: Path) -> tuple[str, str] | None:
     clear = read.low > blank + CLEAR and more.low > nothing + CLEAR and min(past) > drawn
     if not clear or max(here) > SMALL:
         return None
+    each = listed([f"{value:.2g}" for value in sorted(past)])
     wide = ", but seeds differ so much that their interval holds 0" * (Quantity.of_seeds(past).low <= 0)
     brief = (
         f"Taught by the next symbol alone a Transformer carries it where that helps: on chains with sharper rows R²"
-        f" {read.mean:.2g} (untrained {blank:.2g}), and {_listed(past)} of what the last two observations leave open;"
+        f" {read.mean:.2g} (untrained {blank:.2g}), and {each} of what the last two observations leave open;"
         f" on the paper's chains nothing beyond those two ({len(here)} seeds each)."
     )
     return brief, (
         "Taught by the next observation alone, a Transformer carries the belief about the hidden state where that"
         f" helps it: on chains with sharper rows (concentration 0.3) a linear map reads R² {read.mean:.2g} of it"
         f" (untrained {blank:.2g}), {more.mean:.2g} of what the distribution that it was taught leaves open"
-        f" ({nothing:.2g}) and {_listed(past)} of what the last two observations leave open, seed by seed"
+        f" ({nothing:.2g}) and {each} of what the last two observations leave open, seed by seed"
         f" (in no null more than {drawn:.2g}{wide}). On the"
         " paper's chains, whose next symbol hardly depends on more than the last one, it finds nothing beyond two"
         f" observations ({min(here):.2g} to {max(here):.2g}), within our budget. {len(here)} seeds each"
