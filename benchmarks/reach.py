@@ -99,7 +99,7 @@ def main() -> None:
     )
     parser.add_argument("--steps", type=whole(1), default=None)
     parser.add_argument("--set", action="append", default=[], help="change an option: name=value, tunnel.name=value")
-    parser.add_argument("--note", default="", help="kept in the file, e.g. that the card was shared")
+    parser.add_argument("--note", default="", help="who shared the card: kept in the file, told in docs/results.md")
     parser.add_argument("--out", type=Path, default=None, help="folder for the files")
     options = parser.parse_args()
     device = require_device(options.device)

@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs" / "making")]
 
 import readers  # noqa: E402
+import results_page  # noqa: E402
+import speed_parts  # noqa: E402
 import study_findings  # noqa: E402
 import unshown  # noqa: E402
 import unshown_page  # noqa: E402
@@ -75,6 +77,29 @@ def test_the_two_stacked_lstms_are_told_apart(study):
     for told in study_findings.filtering(study):
         guess, header = told.index("stays at a uniform guess"), told.index("what the header alone tells (")
         assert guess < header and "0.51" in told[guess:header] and "2.67M" in told[guess:header]
+
+
+def test_seconds_of_a_shared_card_have_an_asterisk_and_say_why(tmp_path):
+    for name in ("bijection-transformer", "hmm-mlp"):
+        kept(tmp_path, Path("h200") / "reach" / f"{name}.json", lambda plain: plain.pop("note", None))
+    folder = tmp_path / "h200" / "reach"
+    assert "*" not in "".join(results_page.reach_part(folder))
+    kept(tmp_path, Path("h200") / "reach" / "hmm-mlp.json", lambda plain: plain.update(note="beside a friend"))
+    lines = results_page.reach_part(folder)
+    marked = [line for line in lines if "* |" in line]
+    assert len(marked) == 1 and marked[0].startswith("| hmm-mlp |")
+    assert any("with an asterisk, the card was shared (hmm-mlp: beside a friend)" in line for line in lines)
+
+
+def test_whether_seeds_cost_less_than_the_batch_is_counted(tmp_path):
+    file = Path("h200") / "seeds" / "seeds.json"
+
+    def told(cost: float) -> str:
+        folder = kept(tmp_path, file, lambda plain: plain["seeds"][0].update(cost_of_one=cost))
+        return "\n".join(speed_parts.seeds_part([folder / file]))
+
+    assert "in no case measured did five seeds cost less" in told(5.0)
+    assert "; in 1 of " in told(0.5)
 
 
 def kept(folder: Path, file: Path, change) -> Path:

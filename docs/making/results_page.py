@@ -27,7 +27,7 @@ def reach_part(folder: Path) -> list[str]:
                 interval(home["entropy_mae_bits"]),
                 interval(home["curve_mae_bits"]),
                 f"{home['accuracy']['mean']:.4f} ({home['exact_accuracy']:.4f})",
-                f"{seconds['train']:.0f} + {seconds['setup']:.0f}",
+                f"{seconds['train']:.0f} + {seconds['setup']:.0f}{'*' * bool(result.get('note'))}",
                 result["environment"]["commit"],
             ]
         )
@@ -39,7 +39,9 @@ def reach_part(folder: Path) -> list[str]:
     shape = ["recipe", BUDGET, "KL, bits", "entropy error per sequence, bits", "of the averaged curve, bits"]
     lines = ["## What the recipes reach", "", made_with(results[0]["environment"]), ""]
     lines += table([*shape, "accuracy (exact)", "seconds: training + set-up", "commit"], rows)
-    lines += ["Training seconds are those of all seeds together.", ""]
+    shared = [f"{result['name']}: {result['note']}" for result in results if result.get("note")]
+    noted = f"; with an asterisk, the card was shared ({'; '.join(shared)}), so that they tell no speed" * bool(shared)
+    lines += [f"Training seconds are those of all seeds together{noted}.", ""]
     columns = [
         "recipe",
         "length",
