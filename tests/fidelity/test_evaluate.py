@@ -282,6 +282,7 @@ def test_bad_options_are_refused_in_one_line(options, words):
         ([], Shown(), "at least one"),
         (3, Shown(), "subject = a int"),
         ([Reads(), "x"], Shown(), "subject = a str"),
+        ("runs/first", Shown(), "a run's folder is opened by load(…), a shipped network by zoo.load(…)"),
     ],
 )
 def test_bad_subjects_are_refused_in_one_line(subject, tunnel, words):

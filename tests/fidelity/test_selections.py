@@ -65,6 +65,26 @@ def test_several_selections_in_one_pass_are_the_same_as_one_by_one():
         evaluate_parts(subjects, tunnel, {"all": None, "none": [9]}, **options)
 
 
+def test_a_watch_sees_every_chunk_and_what_each_predictor_says_of_it():
+    tunnel, seen = Bijection(symbols=5, length=5), []
+
+    class Sees:
+        def begin(self, batch):
+            self.batch = batch
+
+        def add(self, subject, index, log_q):
+            kl = kl_bits(self.batch.posterior, log_q).mean().item()
+            seen.append((subject, index, len(self.batch), pytest.approx(kl, abs=1e-12)))
+
+    subjects = {"alone": Uniform(5), "two": [Skewed(5, 0.3), Skewed(5, 0.6)]}
+    options = {"episodes": 24, "seed": 3, "chunk": 16}
+    assert evaluate_parts(subjects, tunnel, {}, **options, watch=Sees()) == {}  # nothing is scored that nobody asks for
+    kl = [evaluate(p, tunnel, episodes=16, seed=3).kl_bits.mean for p in (subjects["alone"], *subjects["two"])]
+    who = [("alone", 0), ("two", 0), ("two", 1)]
+    assert seen[:3] == [(*one, 16, bits) for one, bits in zip(who, kl)]
+    assert [one[:3] for one in seen[3:]] == [(*one, 8) for one in who]
+
+
 def test_a_function_can_select():
     by_name = evaluate(tempered(0.5), Shown(), episodes=200, where="unsure")
     by_function = evaluate(tempered(0.5), Shown(), episodes=200, where=lambda e: e.posterior.amax(-1) <= 0.5)

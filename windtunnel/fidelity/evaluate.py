@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypedDict, Unpack
+from pathlib import Path
+from typing import Any, Protocol, TypedDict, Unpack
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float64
 from torch import Tensor, nn
 
 from windtunnel.environment import require_device
@@ -60,7 +61,7 @@ def evaluate(
     """
     if device is not None:
         require_device(str(device))  # before a run loads its networks
-    predictors, tunnel = _unpack(subject, tunnel)
+    predictors, tunnel = unpack(subject, tunnel)
     scores = evaluate_all(
         {"subject": predictors},
         tunnel,
@@ -75,6 +76,18 @@ def evaluate(
     return scores["subject"]
 
 
+class Watch(Protocol):
+    """Sums of somebody else's, made from the same reading (`windtunnel.study.primitives` has one)."""
+
+    def begin(self, batch: Episodes) -> None:
+        """The next episodes."""
+        ...
+
+    def add(self, subject: str, index: int, log_q: Float64[Tensor, "n K C"]) -> None:
+        """What predictor number `index` of a subject says about them."""
+        ...
+
+
 class Options(TypedDict, total=False):
     """The keywords of `evaluate_parts`, where they are only passed on."""
 
@@ -85,6 +98,7 @@ class Options(TypedDict, total=False):
     device: str | torch.device | None
     chunk: int | None
     progress: Callable[[str, int, int], None]
+    watch: Watch | None
 
 
 def evaluate_all(
@@ -107,36 +121,43 @@ def evaluate_parts(
     device: str | torch.device | None = None,
     chunk: int | None = None,
     progress: Callable[[str, int, int], None] = lambda name, done, total: None,
+    watch: Watch | None = None,
 ) -> dict[str, dict[str, Score]]:
     """The same for several named selections of readouts: part -> subject -> score.  Each predictor reads once.
 
     parts     name -> `positions` as for `evaluate`; the other options are those of `evaluate` too
     progress  is called before a predictor reads a chunk, with the subject's name, how many are done and how many to do
+    watch     is shown every chunk of episodes, and what each predictor says about it
     """
     require_tunnel(tunnel)
     if device is not None:
         require_device(str(device))
-    groups = {name: _unpack(subject, tunnel)[0] for name, subject in subjects.items()}
-    everyone = [(name, predictor) for name, predictors in groups.items() for predictor in predictors]
+    groups = {name: unpack(subject, tunnel)[0] for name, subject in subjects.items()}
+    everyone = [(name, index, one) for name, predictors in groups.items() for index, one in enumerate(predictors)]
+    networks = [predictor for *_, predictor in everyone]
     require_int("episodes", episodes, 1)
     check_seed(seed)
-    device = _home([predictor for _, predictor in everyone]) if device is None else torch.device(device)
+    device = _home(networks) if device is None else torch.device(device)
     chunk = fitting(tunnel.positions, device) if chunk is None else chunk
     require_int("chunk", chunk, 1)
     sheets = {name: _Sheet(tunnel, positions, groups, seed, device) for name, positions in parts.items()}
     done, total = 0, len(range(0, episodes, chunk)) * len(everyone)
-    with evaluation_mode([predictor for _, predictor in everyone]):
+    with evaluation_mode(networks):
         for start in range(0, episodes, chunk):
             batch = tunnel.sample(min(chunk, episodes - start), seed, stream, device, start=start)
             selected, entropy = _selection(batch, tunnel, where), batch.entropy_bits
             for sheet in sheets.values():
                 sheet.begin(batch, entropy, selected)
-            for number, (name, predictor) in enumerate(everyone):
+            if watch is not None:
+                watch.begin(batch)
+            for number, (name, index, predictor) in enumerate(everyone):
                 progress(name, done, total)
                 done += 1
                 log_q = checked_log_probs(predictor, batch.inputs, tunnel)
                 for sheet in sheets.values():
                     sheet.tallies[number].add(batch, entropy, log_q, sheet.mask)
+                if watch is not None:
+                    watch.add(name, index, log_q)
     scored = {"tunnel": tunnel, "episodes": episodes, "seed": seed, "stream": stream, "where": where}
     return {part: sheet.scores(groups, **scored) for part, sheet in sheets.items()}
 
@@ -186,7 +207,7 @@ def fitting(length: int, device: torch.device) -> int:
     return max(1, min(MOST_EPISODES, room * POSITIONS // length, room * PAIRS // length**2))
 
 
-def _unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunnel]:
+def unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunnel]:
     """The predictors of a subject, and the tunnel to score them on."""
     _require_instance(subject)  # a class has the attributes of what it makes
     if hasattr(subject, "log_probs"):
@@ -203,6 +224,8 @@ def _unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunne
             wanted = "a predictor (have log_probs), a list of them, or a run"
             if isinstance(predictor, nn.Module):  # wrapped by a room that this one may not import
                 wanted += "; a module becomes one by models.build(lambda tunnel: net, tunnel)"
+            if isinstance(predictor, str | Path):
+                wanted += "; a run's folder is opened by load(…), a shipped network by zoo.load(…)"
             raise InputError(f"subject = a {type(predictor).__name__}: must be {wanted}")
     tunnel = require_tunnel(tunnel, "; only a run and a network from the zoo bring their own")
     for predictor in predictors:
