@@ -25,6 +25,7 @@ _HOMES = {  # name -> the room it lives in
     "trace": "models",
     "train": "training",
     "load": "training",
+    "primitives": "study",
     "zoo": "study",
     "reproduce": "study",
 }
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from windtunnel.fidelity import equivalent_window as equivalent_window
     from windtunnel.fidelity import evaluate as evaluate
     from windtunnel.models import trace as trace
+    from windtunnel.study import primitives as primitives
     from windtunnel.study import reproduce as reproduce
     from windtunnel.study import zoo as zoo
     from windtunnel.training import load as load

@@ -9,8 +9,11 @@ import pytest
 import torch
 
 import windtunnel as wt
+from tests.study.micro import micro
 from tests.study.planted import around
 from windtunnel.errors import InputError
+from windtunnel.study import measure
+from windtunnel.study.plan import World
 from windtunnel.study.predictors import Counter, Lookup
 from windtunnel.study.primitives import Share, reference_rows, shares, trial
 from windtunnel.study.quantity import Quantity
@@ -52,7 +55,7 @@ def test_reference_rows_come_out_as_constructed(name):
 def test_worlds_that_are_no_evidence_have_no_trial():
     for tunnel in (HMM(), HMM(dynamics="sticky"), Recall(noise=0.2, repeats=2)):
         assert trial(tunnel) is None and reference_rows(tunnel) == {}
-    with pytest.raises(InputError, match="must be one that tests a primitive"):
+    with pytest.raises(InputError, match=r"must be one that tests a primitive: Urn, .*'rotating'.*study\.trial"):
         shares({}, HMM())
 
 
@@ -72,7 +75,7 @@ def test_a_share_is_a_ratio_of_means_and_not_clipped():
     assert found["x"].share.mean == pytest.approx(1 - kl["u"] / kl["l"], abs=1e-9) and found["x"].share.mean < 0
     assert found["x"].share.over == "sequences" and found["x"].share.low < found["x"].share.mean < found["x"].share.high
     assert found["y"].per_seed == pytest.approx((0.0, 1.0), abs=1e-9) and found["y"].share.over == "seeds"
-    assert found["y"].bimodal and found["y"].successes == 1 and "1 of 2 seeds, median share 0.5" in str(found["y"])
+    assert found["y"].bimodal and found["y"].successes == 1 and "1 of 2 seeds, median share 0.5" in found["y"].told
 
 
 def test_chunks_do_not_matter():
@@ -84,13 +87,15 @@ def test_chunks_do_not_matter():
 
 
 def test_diverged_seeds_count_as_a_uniform_guess():
-    tunnel = Urn(symbols=4, length=6)
-    exact = [Counter(tunnel)] * 3
-    found = shares({"x": exact}, tunnel, episodes=200, diverged=2)["x"]
-    guess = shares({"x": [wt.baselines(tunnel)["uniform"]]}, tunnel, episodes=200)["x"].share.mean
-    assert found.per_seed == pytest.approx((1, 1, 1, guess, guess)) and found.diverged == 2
-    assert found.state != "realised" and "2 diverged" in str(found) and found.successes == 3
-    assert shares({"x": []}, tunnel, episodes=200, diverged=1)["x"].share.mean == pytest.approx(guess)
+    """As the study has it: the guess stands in the list of networks, and how many there are is told."""
+    plan, world = micro(), World("urn", Urn())
+    guess, counter = wt.baselines(world.tunnel)["uniform"], Counter(Urn())
+    record = measure.primitive([counter] * 3 + [guess] * 2, 2, world, plan, "cpu")
+    assert record is not None and record["diverged"] == 2 and "2 diverged" in record["told"]
+    alone = measure.primitive([guess], 1, world, plan, "cpu")
+    assert alone is not None and alone["share"]["mean"] < 0
+    assert record["per_seed"] == pytest.approx([1, 1, 1, alone["share"]["mean"], alone["share"]["mean"]])
+    assert record["state"] != "realised" and record["successes"] == 3
 
 
 @pytest.mark.parametrize(

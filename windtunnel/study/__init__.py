@@ -2,6 +2,7 @@
 
 study = reproduce("quick", out="results/quick")
 study.evidence(); study.ledger()
+share = primitives(run)
 model = zoo.load("hmm-transformer")
 """
 
@@ -9,7 +10,7 @@ from windtunnel.study import zoo
 from windtunnel.study.claim import Claim, judge
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.evidence import Evidence
-from windtunnel.study.primitives import Share, shares
+from windtunnel.study.primitives import Share, Trial, primitives, shares, trial
 from windtunnel.study.reproduce import reproduce
 from windtunnel.study.results import StudyFolder
 from windtunnel.study.sitting import Scope
@@ -22,9 +23,12 @@ __all__ = [
     "Scope",
     "Share",
     "StudyFolder",
+    "Trial",
     "Verdict",
     "judge",
+    "primitives",
     "reproduce",
     "shares",
+    "trial",
     "zoo",
 ]

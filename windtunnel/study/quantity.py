@@ -139,12 +139,14 @@ class Quantity:
         return float(2 * stdtr(len(x) - 1, -abs(float(x.mean()) - line) / error))
 
     def __str__(self) -> str:
-        if self.over == "exact":
-            return self.brief(4)
+        return self.brief(4) if self.over == "exact" else self.full()
+
+    def full(self, digits: int = 3) -> str:
+        """With what the interval is over: `0.0033 [0.0031, 0.0036] over 3 seeds`."""
         who = f"{len(self.values)} seed{'s' * (len(self.values) != 1)}" if self.values else self.over
         if self.counts:
             who = " and ".join(map(str, self.counts)) + " seeds"
-        return f"{self.brief()} over {who}"
+        return f"{self.brief(digits)} over {who}"
 
     def brief(self, digits: int = 3) -> str:
         """For a table: `0.0033 [0.0031, 0.0036]`, or the number alone if it is exact or one seed's, which bounds

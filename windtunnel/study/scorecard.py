@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.study.primitives import PRIMITIVES, Share
-from windtunnel.study.quantity import number
 
 STATES = ("realised", "partial", "absent", "unclear", "void")
 """What can come of a primitive, see `windtunnel.study.primitives`."""
@@ -30,8 +29,8 @@ class Row:
 
     @property
     def failed(self) -> bool:
-        """Is a network no better than B?  Then it lacks more than the primitive, and shows nothing about it."""
-        return self.network and number(self.record["share"]["mean"]) < 0
+        """Is it a network, and worse than B?  See `Share.failed`."""
+        return self.network and Share.of_record(self.record).failed
 
 
 def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
