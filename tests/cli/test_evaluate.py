@@ -44,6 +44,23 @@ def test_json_equals_the_library(runs, output):
     assert told["beyond"] is None and told["equivalent_window"] is None and told["readouts"] == [0, 1, 2, 3]
 
 
+def test_the_share_of_the_primitive_is_that_of_the_library_and_takes_no_second_reading(runs, output, monkeypatch):
+    place = runs / "deep" / "bijection"
+    words = ("evaluate", place, "--episodes", 100, "--seed", 3, "--device", "cpu")
+    share = wt.primitives(wt.load(place), episodes=100, seed=3)
+    assert share.primitive == "accumulation" and share.share.over == "seeds"
+    assert json.loads(output(*words, "--json"))["primitive"] == share.to_dict()
+    read, reads = wt.models.SequenceModel.log_probs, []
+    monkeypatch.setattr(wt.models.SequenceModel, "log_probs", lambda *a, **k: [reads.append(1), read(*a, **k)][1])
+    assert [line for line in output(*words).splitlines() if "share" in line] == [str(share)]
+    assert len(reads) == 2  # once for each seed
+
+
+def test_a_tunnel_that_tests_no_primitive_has_no_share(runs, output):
+    words = ("evaluate", runs / "hmm", "--episodes", 50, "--device", "cpu")
+    assert json.loads(output(*words, "--json"))["primitive"] is None and "share" not in output(*words)
+
+
 def test_an_accuracy_out_of_reach_is_told(runs, output, monkeypatch):
     words = ("evaluate", runs / "hmm", "--episodes", 100, "--device", "cpu")
     told = " ".join(OUT_OF_REACH.split())

@@ -24,6 +24,8 @@ from windtunnel.errors import InputError, require_int
 from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_parts
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.fidelity.score import OUT_OF_REACH
+from windtunnel.study import Share, trial
+from windtunnel.study.primitives import Sharing
 from windtunnel.training import Run
 from windtunnel.tunnels import HMM
 
@@ -41,7 +43,7 @@ _METRICS = {
 @dataclass(frozen=True)
 class Evaluate:
     """How far a run, or a shipped network, is from the exact belief, in bits, beside the baselines of its tunnel on the
-    same episodes."""
+    same episodes; and where the tunnel tests a primitive, how much of what that is worth is realised."""
 
     length: Int = None
     """Score on sequences of this length; beyond the trained one, the extra positions are also scored alone."""
@@ -61,11 +63,13 @@ class Evaluate:
 
 @dataclass(frozen=True)
 class Result:
-    """The run and the baselines on some readouts of the same episodes; `window` only for an HMM."""
+    """The run and the baselines on some readouts of the same episodes; `window` only for an HMM, `share` only of all
+    readouts of a tunnel that tests a primitive."""
 
     run: Score
     baselines: dict[str, Score]
     window: float | None
+    share: Share | None
 
 
 def run(words: list[str]) -> None:
@@ -82,12 +86,14 @@ def run(words: list[str]) -> None:
     parts = {"everywhere": None} | ({"beyond": slice(trained, None)} if tunnel.readouts > trained else {})
     everyone = {OWN: subject.models, **baselines(tunnel)}
     drawn = {"episodes": options.episodes, "seed": options.seed, "stream": options.stream, "device": device}
+    sharing = None if trial(tunnel) is None else Sharing(tunnel)  # from the same reading: no network reads twice
     with bar(not options.json) as progress:
         try:
-            scores = evaluate_parts(everyone, tunnel, parts, **drawn, progress=progress)
+            scores = evaluate_parts(everyone, tunnel, parts, **drawn, progress=progress, watch=sharing)
         except NotNumbers as error:
             raise no_numbers(error, folder, subject, options.step, options.length, "--step") from None
-    results = {part: _result(found) for part, found in scores.items()}
+    share = None if sharing is None else sharing.share(OWN)
+    results = {part: _result(found, share if part == "everywhere" else None) for part, found in scores.items()}
     everywhere, beyond = results["everywhere"], results.get("beyond")
     if options.json:
         _print_json(folder, subject, everywhere, beyond, options.step)
@@ -101,10 +107,10 @@ def run(words: list[str]) -> None:
     print_legend("predictor")
 
 
-def _result(scores: dict[str, Score]) -> Result:
+def _result(scores: dict[str, Score], share: Share | None) -> Result:
     own = scores[OWN]
     others = {name: score for name, score in scores.items() if name != OWN}
-    return Result(own, others, equivalent_window(own) if isinstance(own.tunnel, HMM) else None)
+    return Result(own, others, equivalent_window(own) if isinstance(own.tunnel, HMM) else None, share)
 
 
 def _print_heading(folder: Path, subject: Run, score: Score, step: int | None) -> None:
@@ -137,6 +143,8 @@ def _print_result(subject: Run, result: Result) -> None:
     show.print_text("KL by position: " + _by_position(score.kl_bits.per_position))
     if result.window is not None:
         show.print_text(_window(result.window))
+    if result.share is not None:
+        show.print_text(str(result.share))
     print_scores({OWN: score, **result.baselines}, "predictor")
 
 
@@ -195,6 +203,7 @@ def _print_json(folder: Path, subject: Run, everywhere: Result, beyond: Result |
         "seed": score.seed,
         "stream": score.stream,
         **_plain(everywhere),
+        "primitive": None if everywhere.share is None else everywhere.share.to_dict(),
     }
     show.print_json(told | {"beyond": None if beyond is None else _plain(beyond)})
 
