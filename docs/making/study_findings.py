@@ -133,7 +133,8 @@ def length(evidence: Evidence) -> tuple[str, str]:
     bare, learned, other, least = (_error(evidence, cell, "length-50") for cell in at_50)
     brief = (
         f"At 50 it errs by {bare} bits without a position embedding, by {learned} with a learned one. At positions 21"
-        f" to 200 only Mamba goes on ({mamba}): this Transformer errs by {large}, a smaller one by {small}, the LSTM by {lstm}."
+        f" to 200 only Mamba goes on ({mamba}): this Transformer errs by {large}, a smaller one by {small},"
+        f" the LSTM by {lstm}."
     )
     return brief, (
         f"Trained on 20 observations and asked at positions 21 to 200, Mamba errs by {mamba} bits, the LSTM by {lstm},"
