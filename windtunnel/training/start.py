@@ -22,6 +22,7 @@ from windtunnel.training.sitting import Say, Sitting
 from windtunnel.training.trackers import Tracker, open_tracker
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.base import require_tunnel
+from windtunnel.tunnels.checking import check, is_foreign
 
 _KEYWORDS = ("preset", "out", "device", "tracker", "max_minutes", "earlier", "turn")  # of `train` itself
 
@@ -74,6 +75,8 @@ def train(
         given += ["model"] * isinstance(model, str)
         require(not given, " and ".join(given), "given", "left out with a recipe, which brings its own")
     recipe = apply_options(recipe, seeds, options, factory)
+    if is_foreign(recipe.tunnel):
+        check(recipe.tunnel)
     if max_minutes is not None:
         require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
         require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")

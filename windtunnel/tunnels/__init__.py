@@ -2,6 +2,7 @@
 
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.bijection import Bijection
+from windtunnel.tunnels.checking import check
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.hmm import HMM
 from windtunnel.tunnels.random import STREAMS, Source
@@ -19,6 +20,7 @@ __all__ = [
     "Source",
     "Tunnel",
     "Urn",
+    "check",
     "from_dict",
     "get",
     "name_of",

@@ -13,6 +13,7 @@ from torch import Tensor
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require, require_choice, require_int
 from windtunnel.tunnels.blocks import CPU_BLOCK, in_blocks
+from windtunnel.tunnels.checking import draw_checked, is_foreign, require_sizes
 from windtunnel.tunnels.episodes import Episodes
 from windtunnel.tunnels.random import Source
 
@@ -31,7 +32,8 @@ class Tunnel(metaclass=TunnelType):
     """A world whose posterior is known exactly.  Subclasses are frozen dataclasses.
 
     To write one: give the sizes below, `draw` the latent world from counter-based randomness, and turn a latent
-    world into `episodes` with its exact posterior.  `sample` is those two in a row.
+    world into `episodes` with its exact posterior.  `sample` is those two in a row, and holds what comes out to the
+    sizes and to what `Episodes` promises; `windtunnel.tunnels.check(tunnel)` does it when you like.
     """
 
     summary: ClassVar[str]
@@ -110,10 +112,11 @@ class Tunnel(metaclass=TunnelType):
         require_int("start", start, 0, 2**62)
         require(dtype in (torch.float32, torch.float64), "dtype", dtype, "torch.float32 or torch.float64")
         require_device(str(device))
+        foreign = is_foreign(self)
 
         def part(first: int, size: int) -> Episodes:
             source = Source.open(seed, stream, size, start=start + first, device=device)
-            return self.episodes(self.draw(source), dtype)
+            return draw_checked(self, source, dtype) if foreign else self.episodes(self.draw(source), dtype)
 
         if torch.device(device).type == "cpu" and count > CPU_BLOCK:
             return in_blocks(part, count)
@@ -129,4 +132,7 @@ class Tunnel(metaclass=TunnelType):
 def require_tunnel(value: object, otherwise: str = "") -> Tunnel:
     """The value, if it is a tunnel (its name or its class is not); one line otherwise, which may say more."""
     require(isinstance(value, Tunnel), "tunnel", value, f"a tunnel, e.g. windtunnel.tunnels.HMM(){otherwise}")
-    return cast(Tunnel, value)
+    tunnel = cast(Tunnel, value)
+    if is_foreign(tunnel):
+        require_sizes(tunnel)
+    return tunnel
