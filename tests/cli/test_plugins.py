@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from windtunnel.cli.main import main
 from windtunnel.cli.plugins import taken_out
+from windtunnel.tunnels import registry
 
 MODULE = '''
 from dataclasses import dataclass
@@ -59,6 +61,67 @@ def test_a_plugin_serves_every_command(tmp_path):
     done = windtunnel(tmp_path, "evaluate", "r")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "its tunnel 'small-world' must be registered first" in done.stderr and "--plugin MODULE" in done.stderr
+
+
+OWN = """
+from dataclasses import dataclass, field, replace
+import windtunnel as wt
+
+@dataclass(frozen=True)
+class Own(wt.tunnels.{base}):
+    {body}
+
+wt.tunnels.register("own", Own)
+"""
+HALVED = """def episodes(self, latent, dtype):
+        found = super().episodes(latent, dtype)
+        return replace(found, posterior=found.posterior / 2)"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A plugin with one tunnel, in the working folder; afterwards forgotten."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(registry, "_TUNNELS", dict(registry._TUNNELS))
+
+    def write(base: str, body: str) -> None:
+        (tmp_path / "own_world.py").write_text(OWN.format(base=base, body=body))
+        importlib.invalidate_caches()
+
+    yield write
+    sys.modules.pop("own_world", None)
+
+
+@pytest.mark.parametrize("command", ["sample own", "baselines own", "train own transformer --steps 1 --out run"])
+def test_a_tunnel_whose_belief_is_no_distribution_is_refused_by_every_command(command, own, refusal, tmp_path):
+    own("Urn", HALVED)
+    line = refusal("--plugin", "own_world", *command.split())
+    assert "error: tunnel Own: posterior = [" in line and "in all 0.5: must be probabilities" in line
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["list", "sample own"])
+def test_an_unfinished_tunnel_is_told_in_one_line(command, own, refusal):
+    own("Tunnel", "vocabulary = 3")
+    line = refusal("--plugin", "own_world", *command.split())
+    assert "--plugin own_world: cls = Own: must define classes, draw, episodes, feature_width" in line
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("first_one: int = field(kw_only=True)", "(--first-one must be given)"),
+        ("length: int = 0", "(fails at its defaults: length = 0: must be a whole number of at least 1)"),
+        ("primitives = property(lambda self: self.none)", "(fails at its defaults: AttributeError in own_world.py:7: "),
+    ],
+    ids=["no default", "wrong default", "wrong property"],
+)
+def test_a_tunnel_that_cannot_be_made_as_it_is_hides_no_other_from_the_list(body, told, own, output):
+    own("Urn", body)
+    shown = output("--plugin", "own_world", "list")
+    assert told in " ".join(shown.split()) and "bijection" in shown
+    assert json.loads(output("--plugin", "own_world", "list", "--json"))["tunnels"]["own"]["primitives"] is None
 
 
 def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal):

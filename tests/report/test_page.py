@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 import torch
@@ -20,6 +20,7 @@ from windtunnel.errors import InputError
 from windtunnel.mechanism import inspect, save_survey
 from windtunnel.report import read
 from windtunnel.report.episodes import inflate
+from windtunnel.report.making import _usual
 from windtunnel.report.page import EPISODE_BYTES, embedded, episodes, render
 from windtunnel.report.sections import sections
 from windtunnel.report.subjects import _names
@@ -27,11 +28,21 @@ from windtunnel.study import zoo
 from windtunnel.study.presets import plan_for
 from windtunnel.study.results import StudyFolder
 from windtunnel.training import load
+from windtunnel.tunnels import Urn, registry
 
 
 def without_plotly(text: str) -> str:
     """The page without the 5 MB that are not ours."""
     return text[: text.rindex('<script type="text/plain"')]
+
+
+def test_a_tunnel_without_defaults_is_told_in_full(monkeypatch):
+    @dataclass(frozen=True)
+    class Own(Urn):
+        extra: int = field(kw_only=True)
+
+    monkeypatch.setattr(registry, "_TUNNELS", {"own": Own, "urn": Urn})
+    assert _usual("own") == _usual("never heard of") == {} and _usual("urn")["symbols"] == 10
 
 
 def test_the_policy_allows_exactly_the_scripts_of_the_page(demo):

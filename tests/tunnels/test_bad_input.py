@@ -131,6 +131,19 @@ def test_registry_errors():
         wt.tunnels.from_dict({"name": "hmm", "colour": 3})
 
 
+def test_an_unfinished_tunnel_is_refused_as_it_is_registered():
+    @dataclass(frozen=True)
+    class Coin(wt.tunnels.Tunnel):
+        vocabulary = 3
+        feature_width = 0
+        positions = readouts = 4
+
+    lacking = "classes, draw, episodes, hypotheses_log2, primitives"
+    with pytest.raises(ValueError, match=rf"^cls = Coin: must define {lacking}, as windtunnel\.tunnels\.Tunnel says$"):
+        wt.tunnels.register("coin", Coin)
+    assert "coin" not in wt.tunnels.names()
+
+
 def test_a_tunnel_of_ones_own_may_be_given_more_than_it_keeps():
     @dataclass(frozen=True)
     class Larger(Urn):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from windtunnel import __version__, tunnels
+from windtunnel.errors import InputError
 from windtunnel.report.chart import Table
 from windtunnel.report.source import Source
 from windtunnel.training.stages import batch_told
@@ -63,6 +64,14 @@ def told(tunnel: Mapping[str, Any], usual: Mapping[str, Any] | None = None) -> s
     return f"{tunnel['name']} {', '.join(f'{k} {v}' for k, v in kept.items())}".rstrip()
 
 
+def _usual(name: str) -> dict[str, Any]:
+    """A tunnel as it is at its defaults; somebody else's may have none, or not be known here."""
+    try:
+        return tunnels.to_dict(tunnels.get(name)())
+    except (InputError, TypeError):
+        return {}
+
+
 def cards(source: Source) -> Table:
     """The recipes as the page shows them: the same rows, less wide."""
     rows = []
@@ -70,7 +79,7 @@ def cards(source: Source) -> Table:
         known = dict(zip(COLUMNS, row, strict=True))
         recipe = (source.networks.get(known["name"]) or source.exhibits[known["name"]]["origin"])["recipe"]
         tunnel = recipe["tunnel"]
-        usual = tunnels.to_dict(tunnels.get(tunnel["name"])()) if tunnel["name"] in tunnels.names() else {}
+        usual = _usual(tunnel["name"])
         size = {kind: v for kind, v in tunnel.items() if kind in ("symbols", "states", "length", "pairs", "keys")}
         seconds = [f"{known[kind]:,.0f}" for kind in ("training s", "total s") if known[kind] is not None]
         diverged = f" ({known['diverged']} diverged)" if known["diverged"] else ""

@@ -36,7 +36,7 @@ class Tunnel(metaclass=TunnelType):
     sizes and to what `Episodes` promises; `windtunnel.tunnels.check(tunnel)` does it when you like.
     """
 
-    summary: ClassVar[str]
+    summary: ClassVar[str] = "registered by the user"
     """One line for `windtunnel list`."""
 
     # --- what a model must know; all static, so shapes never change inside a compiled step

@@ -20,6 +20,8 @@ def register(name: str, cls: type[Tunnel]) -> type[Tunnel]:
     require(name not in _TUNNELS, "name", name, "a name that is not taken: " + ", ".join(_TUNNELS))
     ok = isinstance(cls, type) and issubclass(cls, Tunnel) and hasattr(cls, "__dataclass_fields__")
     require(ok, "cls", cls, "a dataclass that subclasses windtunnel.tunnels.Tunnel")
+    if lacking := sorted(cls.__abstractmethods__):
+        raise InputError(f"cls = {cls.__name__}: must define {', '.join(lacking)}, as windtunnel.tunnels.Tunnel says")
     _TUNNELS[name] = cls
     return cls
 
