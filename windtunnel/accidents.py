@@ -1,10 +1,14 @@
-"""What went wrong inside somebody's code, in one line: which error, in which file and line, and what it said."""
+"""What went wrong with somebody's code, in one line: which error, in which file and line, and what it said; and whether
+it was the call itself that did not fit."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PACKAGE, STANDARD = Path(__file__).parent, Path(os.__file__).parent
 TYPED = ("<stdin>", "<ipython", "<python-input")  # code without a file that somebody wrote, unlike `<frozen …>`
@@ -14,6 +18,25 @@ def accident(error: BaseException) -> str:
     """The error where it was caught, e.g. `IndexError in mine.py:12: index out of range in self`."""
     first_line = (str(error).strip().splitlines() or [""])[0]
     return f"{type(error).__name__} in {_place(error)}: {first_line}".removesuffix(": ")
+
+
+def misfit(function: Callable, *values: Any, **options: Any) -> str:
+    """Why a function cannot be called so, as its signature tells; nothing if it can, or if it has no signature.
+
+    Asked after a call has failed: a call that does not fit and a mistake inside are both a TypeError.
+
+    >>> misfit(lambda x: x, 1), misfit(lambda x: x, 1, y=2)
+    ('', "got an unexpected keyword argument 'y'")
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(*values, **options)
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 def _place(error: BaseException) -> str:

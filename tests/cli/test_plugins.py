@@ -12,6 +12,7 @@ import pytest
 
 from windtunnel.cli.main import main
 from windtunnel.cli.plugins import taken_out
+from windtunnel.models import registry as model_registry
 from windtunnel.tunnels import registry
 
 MODULE = '''
@@ -122,6 +123,16 @@ def test_a_tunnel_that_cannot_be_made_as_it_is_hides_no_other_from_the_list(body
     shown = output("--plugin", "own_world", "list")
     assert told in " ".join(shown.split()) and "bijection" in shown
     assert json.loads(output("--plugin", "own_world", "list", "--json"))["tunnels"]["own"]["primitives"] is None
+
+
+def test_a_factory_that_fails_is_told_in_one_line(tmp_path, monkeypatch, refusal):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(model_registry, "_REGISTERED", {})
+    body = "def narrow(tunnel):\n    raise ValueError('too narrow')\nwindtunnel.models.register('narrow', narrow)"
+    (tmp_path / "narrow_model.py").write_text(f"import windtunnel\n{body}")
+    line = refusal("--plugin", "narrow_model", "train", "urn", "narrow", "--steps", 1, "--out", "run")
+    assert "model narrow: its factory failed" in line and "(ValueError in narrow_model.py:3: too narrow)" in line
 
 
 def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal):

@@ -135,16 +135,107 @@ def test_what_builds_no_module_is_refused_in_one_line(model):
         models.register("mine", model)
 
 
+class Refusing(Bag):
+    def __init__(self, tunnel, width=8):
+        raise ValueError("width must be even,\nreally")
+
+
+class InsideTorch(Bag):
+    def __init__(self, tunnel):
+        super().__init__(tunnel)
+        self.head = nn.Linear(8, -3)
+
+
+FAILED = r"its factory failed, called with this tunnel"
+
+
 @pytest.mark.parametrize(
-    ("factory", "reason"),
-    [(NoTunnel, "takes 1 positional argument but 2 were given"), (Mistaken, "can only concatenate str")],
+    ("factory", "told"),
+    [
+        (
+            NoTunnel,
+            r"must be a function that takes a tunnel .* alone it cannot be called \(too many positional arguments\)$",
+        ),
+        (lambda: NoTunnel(), r"must be a function that takes a tunnel .*\(too many positional arguments\)$"),
+        (Mistaken, rf"{FAILED} \(TypeError in test_own_models\.py:\d+: can only concatenate str"),
+        (Refusing, rf"{FAILED} \(ValueError in test_own_models\.py:\d+: width must be even,\)$"),
+        (InsideTorch, rf"{FAILED} \(RuntimeError in test_own_models\.py:\d+: Trying to create tensor"),
+        (lambda tunnel: {}[tunnel], rf"{FAILED} \(KeyError in test_own_models\.py:\d+: "),
+    ],
+    ids=["no tunnel", "nothing", "type", "value", "torch", "key"],
 )
-def test_a_factory_that_raises_a_type_error_is_told_in_one_line_with_its_reason(factory, reason):
-    for call in (lambda: models.build(factory, TUNNEL), lambda: train(TUNNEL, factory, steps=1, device="cpu")):
-        with pytest.raises(InputError, match=rf"^model {factory.__name__}: must be a function .*{reason}") as error:
-            call()
-        assert "\n" not in str(error.value)
-        assert isinstance(error.value.__cause__, TypeError) and error.value.__cause__.__traceback__
+def test_a_factory_that_raises_is_told_in_one_line_with_its_reason(factory, told):
+    models.register("mine", factory)
+    try:
+        for name, call in (
+            (factory.__name__, lambda: models.build(factory, TUNNEL)),
+            (factory.__name__, lambda: train(TUNNEL, factory, steps=1, device="cpu")),
+            ("mine", lambda: models.build("mine", TUNNEL)),
+        ):
+            with pytest.raises(InputError, match=rf"^model {name}: {told}") as error:
+                call()
+            assert "\n" not in str(error.value)
+            assert error.value.__cause__ is not None and error.value.__cause__.__traceback__
+    finally:
+        models.unregister("mine")
+
+
+def test_options_are_told_apart_from_what_they_do_inside():
+    with pytest.raises(InputError, match=r"^model options = {'height': 4}: must be keywords the factory takes"):
+        models.build(Bag, TUNNEL, height=4)
+    with pytest.raises(InputError, match=r"cannot be called \(missing a required argument: 'width'\)$"):
+        models.build(lambda tunnel, width: Refusing(tunnel, width), TUNNEL)
+    with pytest.raises(InputError, match=rf"{FAILED} and {{'width': 4}} \(ValueError in test_own_models"):
+        models.build(lambda tunnel, width: Refusing(tunnel, width), TUNNEL, width=4)
+    told = rf"^model Refusing: {FAILED} and {{'width': 4}} \(ValueError in test_own_models"
+    with pytest.raises(InputError, match=told):
+        models.build(Refusing, TUNNEL, width=4)
+    with pytest.raises(InputError, match=r"^params = 0: must be a whole number"):  # a refusal of ours stays as it is
+        models.build(lambda tunnel: models.build("mlp", tunnel, params=0), TUNNEL)
+
+
+class SmallTable(Bag):
+    def __init__(self, tunnel):
+        super().__init__(tunnel)
+        self.embedding = nn.Embedding(2, 8)
+
+
+class WrongType(Bag):
+    """A TypeError that is none of the call."""
+
+    def forward(self, tokens, features, readout):
+        return len(readout) + "heads"  # type: ignore[operator]
+
+
+class NoReadout(Bag):
+    def forward(self, tokens, features):  # type: ignore[override]
+        return self.head(self.embedding(tokens))
+
+
+class Unwritten(nn.Module):
+    def __init__(self, tunnel):
+        super().__init__()
+
+
+GIVEN = r"two episodes of this tunnel, tokens \(2, 7\) from 0 to 7, features None, readout \(4,\)"
+
+
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [
+        (NoReadout, r"forward must take \(tokens, features, readout\) \(too many positional arguments\)$"),
+        (
+            SmallTable,
+            rf"forward failed on {GIVEN} \(IndexError in test_own_models\.py:\d+: index out of range",
+        ),
+        (WrongType, rf"forward failed on {GIVEN} \(TypeError in test_own_models\.py:\d+: unsupported operand"),
+        (Unwritten, rf"forward failed on {GIVEN} \(NotImplementedError in .*: Module \[Unwritten\] is missing the"),
+    ],
+)
+def test_a_mistake_inside_a_forward_is_not_called_a_wrong_signature(factory, told):
+    with pytest.raises(InputError, match=rf"^model {factory.__name__}: {told}") as error:
+        models.build(factory, TUNNEL)
+    assert "\n" not in str(error.value) and error.value.__cause__ is not None
 
 
 def test_a_module_with_a_forward_alone_is_scored_as_the_message_says():

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from windtunnel.accidents import accident, misfit
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.base import SequenceModel, Sizes
@@ -82,13 +83,17 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
     adapted = module if isinstance(module, SequenceModel | Adapted) else Adapted(module, name)
     inputs = tunnel.sample(2, dtype=torch.float32).inputs.to(_home(module))
     record = Record()
+    tapped = {"tap": record} if getattr(adapted, "has_taps", False) else {}
     try:
         with evaluation_mode([adapted]):  # a trial must leave running statistics alone
-            tapped = (record,) if getattr(adapted, "has_taps", False) else ()
-            logits = adapted(inputs.tokens, inputs.features, inputs.readout, *tapped)
+            logits = adapted(inputs.tokens, inputs.features, inputs.readout, **tapped)
+    except (InputError, torch.OutOfMemoryError):
+        raise
     except Exception as error:  # whatever a foreign forward raises, the user is told in one line
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise InputError(f"model {name}: forward must take (tokens, features, readout) ({reason})") from error
+        forward = adapted.module.forward if isinstance(adapted, Adapted) else adapted.forward
+        if reason := misfit(forward, inputs.tokens, inputs.features, inputs.readout, **tapped):
+            raise InputError(f"model {name}: forward must take (tokens, features, readout) ({reason})") from error
+        raise InputError(f"model {name}: forward failed on {_told(inputs)} ({accident(error)})") from error
     wanted = (2, tunnel.readouts, tunnel.classes)
     got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if got != wanted:
@@ -161,6 +166,14 @@ def _precisions(model: nn.Module) -> Iterator[set[float]]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _told(inputs: Inputs) -> str:
+    """What a forward was given, as far as it may have met what it has no room for."""
+    tokens, features = inputs.tokens, inputs.features
+    wide = "None" if features is None else tuple(features.shape)
+    few = f"tokens {tuple(tokens.shape)} from {int(tokens.min())} to {int(tokens.max())}"
+    return f"two episodes of this tunnel, {few}, features {wide}, readout {tuple(inputs.readout.shape)}"
 
 
 def _home(module: nn.Module) -> torch.device:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from windtunnel.accidents import accident, misfit
 from windtunnel.errors import InputError, require, require_choice, require_int
 from windtunnel.models.adapt import Adapted, adapt, require_causal
 from windtunnel.models.base import SequenceModel, Sizes
@@ -135,15 +136,17 @@ def _seeded(seed: int, function: Any, *arguments: Any) -> Any:
 
 
 def _call(factory: Factory, tunnel: Tunnel, given: dict[str, Any], name: str) -> nn.Module:
-    """The module that a factory builds.
-
-    A call that does not fit looks like a mistake inside the factory, both are a TypeError: what was said is told, and
-    the traceback is kept.
-    """
+    """The module that a factory builds.  Whatever it raises is told in one line, and the traceback is kept."""
     try:
         return factory(tunnel, **given)
-    except TypeError as error:
-        reason = " ".join(str(error).split()) or "TypeError"
-        if given:
+    except (InputError, MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        reason = misfit(factory, tunnel, **given)
+        if reason and given:
             raise InputError(f"model options = {given}: must be keywords the factory takes ({reason})") from error
-        raise InputError(f"model {name}: must be {BUILDS}Net(…); called with a tunnel it failed ({reason})") from error
+        if reason:
+            told = f"must be {BUILDS}Net(…); with a tunnel alone it cannot be called ({reason})"
+        else:
+            told = f"its factory failed, called with this tunnel{f' and {given}' if given else ''} ({accident(error)})"
+        raise InputError(f"model {name}: {told}") from error
