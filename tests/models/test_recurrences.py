@@ -127,8 +127,11 @@ def test_delta_rule_is_the_matrix_recurrence():
 
 def test_forms_by_name():
     scan = scan_arguments(5, dtype=torch.float64, device="cpu")
-    assert torch.allclose(selective_scan(*scan), selective_scan(*scan, form="sequential"), atol=1e-14)
+    assert torch.equal(selective_scan(*scan), selective_scan_sequential(*scan))  # on a CPU `auto` is the loop
+    assert torch.equal(selective_scan(*scan, form="chunked"), selective_scan_chunked(*scan))
+    assert torch.allclose(selective_scan(*scan), selective_scan(*scan, form="chunked"), atol=1e-14)
     delta = delta_arguments(5, dtype=torch.float64, device="cpu")
+    assert torch.equal(delta_rule(*delta), delta_rule_chunked(*delta))
     assert torch.allclose(delta_rule(*delta), delta_rule(*delta, form="sequential"), atol=1e-14)
     for function, arguments in ((selective_scan, scan), (delta_rule, delta)):
         with pytest.raises(InputError, match="form = 'magic': must be one of auto, sequential, chunked"):
