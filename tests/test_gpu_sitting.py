@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import sitting  # noqa: E402
-from sitting import Job, jobs, sit  # noqa: E402
+from sitting import PAIRS, RECORDS, Job, jobs, sit  # noqa: E402
 
 
 @pytest.fixture
@@ -35,6 +35,11 @@ def test_what_was_done_is_not_done_again_and_what_failed_is(known, tmp_path, cap
     assert (out / "one.json").read_text() == "x" and "one: done before" in capsys.readouterr().out
     assert (out / "two.txt").read_text() == "mended\n" and not (out / "two.failed.txt").exists()
     assert (out / "b").exists()
+
+
+def test_every_pair_has_its_attempt():
+    attempts = {name.removeprefix("record-") for name, job in jobs().items() if job.script == "records"}
+    assert {*PAIRS} <= attempts and {*RECORDS} <= {*PAIRS}
 
 
 def test_every_job_is_a_script_of_the_folder():

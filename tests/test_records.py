@@ -73,7 +73,8 @@ def test_an_attempt_is_kept_and_told_on_the_page(tmp_path):
     assert "set-up, s: first / later in the same process" in standing
     assert f"| {world} | 0.5 | 3.0 | 1.0 – 5.0 | 5 of 5 | 50.0 / 0.7 |" in standing and "1e-09" not in standing
     assert f"| {world} | 1e-09 | not reached |  | 0 of 5 |" in others and "reached by 0 of 5 seeds" in others
-    assert "Not tried yet, out of 15 pairs: hmm-transformer," in others and "bijection-transformer," not in others
+    assert "Not tried yet, out of 20 pairs: hmm-transformer," in others and "bijection-transformer," not in others
+    assert ", urn-transformer, urn-mamba, urn-lstm, urn-mlp, urn-linear-attention," in others
 
     (folder / "planted.json").write_text(json.dumps(told | {"date": "2030-01-01T00:00:00", "cache_filled": True}))
     assert "| 5 of 5 | 50.0* / 0.7 |" in page(load_attempts(tmp_path))

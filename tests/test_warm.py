@@ -25,7 +25,7 @@ def test_sections_and_recipes_share_what_they_share():
 
 
 def test_every_pair_differs_from_every_other():
-    assert len(unlike(chosen(list(PAIRS), [], []))) == len(PAIRS) == 15
+    assert len(unlike(chosen(list(PAIRS), [], []))) == len(PAIRS) == 20
 
 
 def test_settings_change_the_named():

@@ -91,7 +91,7 @@ def test_a_quick_evaluation_scores_fewer_of_long_sequences(monkeypatch):
     monkeypatch.setattr(sys.modules["windtunnel.training.speed.bench"], "evaluation_rate", rate)
     for quick in (True, False):
         bench(Plan("cpu", ("evaluation",), quick=quick))
-    short = [("HMM", None), ("Bijection", None)]
+    short = [("HMM", None), ("Bijection", None), ("Urn", None)]
     assert asked == [*short, ("Recall", 128), *short, ("Recall", None)]
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.training.cases import SMALL_HMM, VARIANTS, tiny
+from windtunnel import tunnels
 from windtunnel.models.registry import is_built_in, names
 from windtunnel.training import recipe_for
 from windtunnel.training.network import Network
@@ -52,12 +53,14 @@ def test_there_is_a_case_for_every_pair():
 def test_every_pair_can_be_attempted():
     """Those without a tuned recipe too; all pairs of a tunnel are in one world, or their times say nothing."""
     known = attempted()
+    assert set(TUNNELS) == {world.split()[0] for world in WORLDS} == set(tunnels.names())
     assert set(PAIRS) == {f"{world}-{model}" for world in TUNNELS for model in names() if is_built_in(model)}
     assert set(known) == {*NAMED, *PAIRS, "quick"}
     for name in PAIRS:
         world, _, model = name.partition("-")
         assert known[name].model == model and known[name].tunnel == known[f"{world}-transformer"].tunnel
     assert all(known[name] == make() for name, make in NAMED.items())
+    assert known["urn-mamba"].optimiser.weight_decay == 0.1 and known["urn-lstm"].name == "urn-lstm"
     assert known["bijection-mamba"] == recipe_for(TUNNELS["bijection"], "mamba", "standard")
 
 

@@ -7,16 +7,19 @@ from windtunnel.models.registry import is_built_in, names
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
 from windtunnel.training.standard import NAMED, hmm_transformer_9x256
-from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
+from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
 
-TUNNELS: dict[str, Tunnel] = {"hmm": HMM(), "bijection": Bijection(), "recall": Recall()}
+TUNNELS: dict[str, Tunnel] = {"hmm": HMM(), "bijection": Bijection(), "urn": Urn(), "recall": Recall()}
+"""Every tunnel, the one with the longest episodes last: should the time run out, it is the one to miss."""
 
 WORLDS: dict[str, Tunnel] = {
     "hmm": HMM(),
     "hmm rotating": HMM(dynamics="rotating"),
+    "hmm sticky": HMM(dynamics="sticky"),
     "hmm released": HMM(prior="released"),
     "bijection": Bijection(),
     "bijection replacement": Bijection(replacement=True),
+    "urn": Urn(),
     "recall": Recall(),
 }
 """Everything a sampler may be asked for; `recall` episodes are about ten times longer than the others."""
