@@ -18,6 +18,7 @@ from windtunnel.study.claims import GEOMETRIC
 from windtunnel.study.paper_plan import SURVEYED
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 from windtunnel.training import recipe_for
+from windtunnel.training.speed.rates import AS_TRAINED
 from windtunnel.tunnels import HMM
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,6 +29,9 @@ import geometry_page  # noqa: E402
 import map_page  # noqa: E402
 import pages  # noqa: E402
 import readme_parts  # noqa: E402
+import readme_speed  # noqa: E402
+import speed_parts  # noqa: E402
+from tables import COUNTED_BEFORE  # noqa: E402
 
 
 def test_the_committed_pages_are_up_to_date():
@@ -124,6 +128,25 @@ def test_what_is_reproduced_only_in_part_shows_the_number_of_each_part(tmp_path)
     assert first.startswith("R² of the first component of hmm-lstm's last layer with entropy: 0.0")
     assert second.startswith("R² of entropy read by a linear map from hmm-lstm's last layer, held-out sequences: 0.5")
     assert verdict.startswith("reproduced only for its first component, not for what a linear map reads")
+
+
+def test_shares_of_two_counts_are_told_apart(tmp_path):
+    """Older rows of Transformers were counted on the path with taps, and say nothing of how; the others are the same
+    by either count."""
+    row = {"parameters": 1e6, "seeds": 1, "batch": 8, "sequences_per_s": 1e5, "ms_per_step": 1.0, "setup_s": 1.0}
+    row |= {"share_of_peak": 0.288}
+    place = {"device": "a card", "commit": "abc", "python": "3", "versions": {"torch": "2"}}
+    files = {}
+    for name, how in (("old", {}), ("new", {"flops_counted": AS_TRAINED})):
+        rows = [row | how | {"case": case} for case in ("hmm/transformer", "hmm/lstm")]
+        files[name] = tmp_path / name / "h200" / "training-2048.json"
+        files[name].parent.mkdir(parents=True)
+        files[name].write_text(json.dumps({"environment": place, "matrix_flops_per_s": 7e14, "training": rows}))
+    old, new = (readme_speed.speed(tmp_path / name) for name in files)
+    assert COUNTED_BEFORE in old and "| 29%* |" in old and "| 29% |" in old and "*" not in new
+    mixed = "\n".join(speed_parts.training_part(list(files.values())))
+    assert COUNTED_BEFORE in mixed and mixed.count("| 28.8%* |") == 1 and mixed.count("| 28.8% |") == 3
+    assert "*" not in "\n".join(speed_parts.training_part([files["new"]]))
 
 
 def test_the_map_has_every_file_and_every_room_in_the_order_of_the_house():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from records_page import load_attempts
-from tables import load
+from tables import COUNTED_BEFORE, load, share_of_rate
 
 from windtunnel.study.files import markdown
 from windtunnel.training.speed.records import Attempt, records
@@ -23,7 +23,7 @@ def speed(results: Path) -> str:
             row["case"],
             f"{row['parameters'] / 1e6:.2f}M",
             f"{row['sequences_per_s']:,.0f}",
-            f"{100 * row['share_of_peak']:.0f}%",
+            share_of_rate(row),
             *(_seconds(here, row["case"], target) for target in TARGETS),
         ]
         for row in result["training"]
@@ -38,6 +38,8 @@ def speed(results: Path) -> str:
         f" recipes' own batch. {CHANGED}: with other settings, so not the training that its neighbours tell of;"
         " docs/records.md names them, and who holds the record."
     )
+    if any("*" in cell for row in rows for cell in row):
+        told += f" {COUNTED_BEFORE}."
     return "\n".join([told, "", *markdown(columns, rows)])
 
 

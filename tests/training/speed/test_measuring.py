@@ -6,6 +6,7 @@ import time
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from tests.training.cases import SMALL_HMM, VARIANTS, tiny
 from windtunnel import tunnels
@@ -18,7 +19,7 @@ from windtunnel.training.speed.clock import Limit, covered, seconds_each
 from windtunnel.training.speed.growth import AXES, base_case, grown, parameters_of, steps_of_growth
 from windtunnel.training.speed.memory import counted_bytes
 from windtunnel.training.speed.parts import operations
-from windtunnel.training.speed.rates import evaluation_rate, matrix_rate, training_rate, work_of
+from windtunnel.training.speed.rates import AS_TRAINED, evaluation_rate, matrix_rate, training_rate, work_of
 from windtunnel.training.speed.sampling import by_choice, by_search, numpy_episode, numpy_rate, sampling_rate
 from windtunnel.training.speed.startup import seconds_to_line
 from windtunnel.training.standard import NAMED
@@ -73,6 +74,40 @@ def test_operations_of_a_model_of_known_shape():
     inner = sum(p.numel() for n, p in model.named_parameters() if n.endswith(("up.weight", "down.weight")))
     everywhere = SMALL_HMM.positions * 2 * inner
     assert 3 * everywhere <= work.flops_per_sequence <= 3.6 * everywhere  # and the maps at both ends
+
+
+@pytest.mark.parametrize("positions", ["none", "learned", "rope", "alibi"])
+def test_operations_of_a_transformer_by_hand(positions):
+    """2 per weight and position that goes through it, thrice for both passes; twice for the features, which need no
+    gradient of their own.  In the last block only what is read goes on after attention."""
+    options = {"depth": 3, "width": 8, "heads": 2, "ff_width": 12, "positions": positions}
+    tunnel = SMALL_HMM
+    length, read, width, hidden = tunnel.positions, tunnel.readouts, 8, 12
+    assert read < length
+    after = width * width + 2 * width * hidden  # output projection, feed-forward
+    linear = 3 * length * 3 * width * width + (2 * length + read) * after + read * width * tunnel.classes
+    attention = 3 * 2 * length * length * width  # scores and mixture of every block
+    features = length * tunnel.feature_width * width
+    work = work_of(tiny(tunnel, model_options=options))
+    assert work.flops_per_sequence == 2 * (3 * (linear + attention) + 2 * features)
+    assert work.flops_counted == AS_TRAINED
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_product_hides_from_the_count(variant):
+    """The path with taps writes all of them out.  It does more in the last block of a Transformer, and less in linear
+    attention, whose chunks are products where its loop has none."""
+    recipe = tiny(SMALL_HMM, variant)
+    model, inputs = Network(recipe, 0, "cpu").model, SMALL_HMM.sample(2, dtype=torch.float32).inputs
+    with FlopCounterMode(display=False) as counter:
+        model(inputs.tokens, inputs.features, inputs.readout, tap=lambda name, value: value).sum().backward()
+    done, written_out = work_of(recipe).flops_per_sequence, counter.get_total_flops() / 2
+    if recipe.model == "transformer":
+        assert 0.8 * written_out < done < written_out
+    elif recipe.model == "linear-attention":
+        assert written_out < done < 2 * written_out
+    else:
+        assert done == written_out
 
 
 def test_matrix_rate_is_a_rate():
