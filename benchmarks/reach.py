@@ -21,7 +21,8 @@ from windtunnel import tunnels
 from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import require, require_choice
 from windtunnel.fidelity import equivalent_window, evaluate, evaluate_parts
-from windtunnel.models import build
+from windtunnel.models import build, kernels
+from windtunnel.models.compiled import must_compile
 from windtunnel.training import Recipe, Run, train
 from windtunnel.training.files import require_writable
 from windtunnel.training.standard import NAMED
@@ -112,7 +113,8 @@ def main() -> None:
         require_writable(options.out / "any.json")
     for name, recipe in recipes.items():
         start = time.perf_counter()
-        trained = train(recipe=recipe, device=device, seeds=options.seeds)
+        with must_compile():
+            trained = train(recipe=recipe, device=device, seeds=options.seeds)
         spent = trained.seconds() | {"wall": time.perf_counter() - start}
         found = scores(trained, options.episodes, options.stream)
         print(f"== {name} {' '.join(changes)} set-up {spent['setup']:.1f} s, training {spent['train']:.1f} s")
@@ -125,6 +127,7 @@ def main() -> None:
         result = {
             "name": name,
             "environment": environment(device),
+            "kernels_in_use": kernels.in_use(device),
             "recipe": trained.recipe.to_dict(),
             "seconds": spent,
         }

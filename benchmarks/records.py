@@ -26,6 +26,7 @@ from warm import mark
 
 from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import require_choice
+from windtunnel.models import kernels
 from windtunnel.training.files import require_writable
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.cases import PAIRS, attempted
@@ -63,6 +64,7 @@ def _attempt_one(name: str, recipe: Recipe, options: argparse.Namespace, where: 
     result |= {
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S"),
         "environment": where,
+        "kernels_in_use": kernels.in_use(options.device),
         "targets_bits": list(targets),
     }
     result |= {"every_s": options.every, "confirm_episodes": options.confirm, "note": options.note, "seeds": []}

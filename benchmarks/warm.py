@@ -22,6 +22,7 @@ from reach import changed
 
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require_choice
+from windtunnel.models.compiled import must_compile
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
@@ -75,7 +76,8 @@ def mark(recipe: Recipe) -> Path:
 def ready(recipe: Recipe) -> float:
     """Seconds until a network of it could take its first step."""
     start = time.perf_counter()
-    Engine([Network(recipe, 0, "cuda")])
+    with must_compile():
+        Engine([Network(recipe, 0, "cuda")])
     return time.perf_counter() - start
 
 

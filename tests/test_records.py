@@ -59,6 +59,7 @@ def test_an_attempt_is_kept_and_told_on_the_page(tmp_path):
     assert [seed["seed"] for seed in told["seeds"]] == [0, 1] and told["targets_bits"] == [0.5, 1e-9]
     assert all("0.5" in seed["passed"] and "1e-09" not in seed["passed"] for seed in told["seeds"])
     assert told["reached"] == {"0.5": 2, "1e-09": 0} and told["confirm_episodes"] == 64
+    assert told["kernels_in_use"] == []  # on a CPU
 
     # Two seeds hold no record; of five planted ones the target that all reached does, the other is told beside it.
     told_now = page(load_attempts(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import pytest
@@ -21,6 +22,8 @@ from tests.models.cases import (
     small,
 )
 from windtunnel import models
+from windtunnel.models import kernels
+from windtunnel.models.compiled import must_compile
 from windtunnel.models.lstm import LSTM
 from windtunnel.tunnels import Inputs
 
@@ -206,6 +209,49 @@ def test_compilation_that_fails_falls_back_to_eager_with_one_line(monkeypatch):
         first = forward(inputs.tokens, inputs.features, inputs.readout)
     assert torch.equal(first, logits(model, inputs))
     assert torch.equal(forward(inputs.tokens, inputs.features, inputs.readout), first)  # and does not warn again
+
+
+def test_where_speed_is_measured_a_failed_compilation_is_an_error(monkeypatch):
+    def broken(function, **options):
+        def fail(*arguments):
+            raise RuntimeError("no C++ compiler\nand a long story")
+
+        return fail
+
+    monkeypatch.setattr(torch, "compile", broken)
+    tunnel = TUNNELS["hmm-rows"]
+    inputs = tunnel.sample(2, dtype=torch.float32).inputs
+    forward = models.compiled(small("mlp-full", tunnel))
+    with pytest.raises(RuntimeError, match=r"^not measured.*running eagerly: no C\+\+ compiler$"), must_compile():
+        forward(inputs.tokens, inputs.features, inputs.readout)
+    with warnings.catch_warnings(record=True) as others:
+        warnings.simplefilter("always")
+        with must_compile():  # other warnings stay warnings, and what is not compiled on purpose runs
+            warnings.warn("something else", stacklevel=1)
+            models.compiled(small("lstm-residual", tunnel))(inputs.tokens, inputs.features, inputs.readout)
+    assert [str(one.message) for one in others] == ["something else"]
+
+
+def test_kernels_that_cannot_be_imported_are_told_in_one_line(monkeypatch):
+    monkeypatch.setattr(kernels, "find_spec", lambda name: None)  # no Triton: nothing to tell
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kernels._of_triton() == (None,) * 5
+    monkeypatch.setattr(kernels, "find_spec", lambda name: "here")
+    monkeypatch.delattr(models, "attention_triton", raising=False)
+    monkeypatch.setitem(sys.modules, "windtunnel.models.attention_triton", None)
+    with pytest.warns(UserWarning, match=r"^the Triton kernels cannot be imported, the plain forms serve: .*$") as told:
+        assert kernels._of_triton() == (None,) * 5
+    assert len(told) == 1 and "\n" not in str(told[0].message)
+
+
+def test_the_kernels_in_use_are_named(monkeypatch):
+    for name in ("short_attention", "selective_scan", "add_norm", "bias_gelu", "unit_lower_inverse", "mamba_core"):
+        monkeypatch.setattr(kernels, name, None)
+    assert kernels.in_use("cuda") == []
+    monkeypatch.setattr(kernels, "add_norm", lambda: None)
+    monkeypatch.setattr(kernels, "mamba_core", lambda: None)
+    assert kernels.in_use("cuda:0") == ["add_norm", "mamba_core"] and kernels.in_use("cpu") == []
 
 
 def test_every_shape_is_compiled_however_many_there_are():

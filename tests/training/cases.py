@@ -6,6 +6,7 @@ Nothing here needs more than torch and pytest, so GPU tests may use it on a bare
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from windtunnel.training import Optimiser, Recipe, Schedule
+from windtunnel.training.engine import Engine
+from windtunnel.training.network import Network
 from windtunnel.tunnels import HMM, Bijection, Tunnel
 
 BIJECTION = Bijection(symbols=4, length=4)
@@ -46,6 +49,25 @@ def tiny(tunnel: Tunnel = BIJECTION, variant: str = "transformer", **options: An
         ladder=3,
     )
     return recipe.with_options(**options)
+
+
+class Compiling(Engine):
+    """Compiles on a CPU as well, as an engine does on a GPU, and takes a step."""
+
+    def __init__(self, networks: list[Network]) -> None:
+        super().__init__(networks)
+        for network in networks:
+            network.compile()
+            network.advance()
+
+
+def broken_compiler(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """In place of `torch.compile`: fails at the first forward pass, and leaves samplers as they are."""
+
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError("no compiler here\nand a long story")
+
+    return fail if function.__name__ == "forward" else function
 
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 _SHAPES = 1024  # that one function may be compiled for in a process
+
+
+class NotCompiled(UserWarning):
+    """What should have been compiled was not: the slower form serves from now on."""
+
+
+@contextmanager
+def must_compile() -> Iterator[None]:
+    """Where speed is measured: a compilation that fails in here is an error, not a warning, as the time of the slower
+    form would pass for that of the compiled one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NotCompiled)
+        try:
+            yield
+        except NotCompiled as failure:
+            raise RuntimeError(f"not measured, as it would not be what was asked for: {failure}") from failure
+
+
+def reason_of(error: Exception) -> str:
+    """Its first line, or its kind where it says nothing."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def specialised(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -30,7 +52,8 @@ def compiled(model: nn.Module, **options: Any) -> Callable[..., Tensor]:
     """`model.forward` through `torch.compile(fullgraph=True, **options)`.
 
     Compilation happens at the first call.  If it fails there (on a CPU it needs a C++ compiler) the eager forward is
-    used from then on, with a one-line warning.  A model that says `compilable = False` stays eager, silently.
+    used from then on, with a one-line warning (inside `must_compile`, an error).  A model that says `compilable =
+    False` stays eager, silently.
     """
     if not getattr(model, "compilable", True):
         return model.forward
@@ -47,8 +70,7 @@ def compiled(model: nn.Module, **options: Any) -> Callable[..., Tensor]:
         except Exception as error:  # compilers fail in many ways; the eager call below repeats a user's own mistake
             result = model(*arguments)
             settled = model.forward
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            warnings.warn(f"torch.compile failed, running eagerly: {reason}", UserWarning, stacklevel=2)
+            warnings.warn(f"torch.compile failed, running eagerly: {reason_of(error)}", NotCompiled, stacklevel=2)
         return result
 
     return forward

@@ -6,11 +6,16 @@ Imported once here, so that a compiled forward pass finds plain functions and no
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from windtunnel.models.compiled import NotCompiled, reason_of
 
 short_attention: Callable[[Tensor], Tensor] | None = None
 """`attention_triton.short_attention`."""
@@ -27,19 +32,44 @@ mamba_core: Callable[..., Tensor] | None = None
 mamba_core_compiles: Callable[..., bool] | None = None
 """`mamba_cuda.compiles`."""
 
-if torch.cuda.is_available():  # triton compiles for a GPU only, and costs import time
-    with contextlib.suppress(ImportError):
-        from windtunnel.models import attention_triton, block_triton, scan_triton, triangular_triton
 
-        short_attention, selective_scan = attention_triton.short_attention, scan_triton.selective_scan_triton
-        add_norm, bias_gelu = block_triton.add_norm, block_triton.bias_gelu
-        unit_lower_inverse = triangular_triton.unit_lower_inverse
+def _of_triton() -> tuple[Any, Any, Any, Any, Any]:
+    """Attention, scan, add and norm, bias and GELU, inverse.  All None without Triton; and, with a line that says why,
+    where this Triton is not the one they were written for."""
+    if find_spec("triton") is None:
+        return None, None, None, None, None
+    try:
+        from windtunnel.models import attention_triton, block_triton, scan_triton, triangular_triton
+    except (ImportError, AttributeError) as error:  # a name that has moved is either
+        line = f"the Triton kernels cannot be imported, the plain forms serve: {reason_of(error)}"
+        warnings.warn(line, NotCompiled, stacklevel=2)
+        return None, None, None, None, None
+    attention, scan = attention_triton.short_attention, scan_triton.selective_scan_triton
+    inverse = triangular_triton.unit_lower_inverse
+    return attention, scan, block_triton.add_norm, block_triton.bias_gelu, inverse
+
+
+if torch.cuda.is_available():  # triton compiles for a GPU only, and costs import time
+    short_attention, selective_scan, add_norm, bias_gelu, unit_lower_inverse = _of_triton()
     from windtunnel.models import mamba_cuda
 
     mamba_core, mamba_core_compiles = mamba_cuda.mamba_core, mamba_cuda.compiles
 
 _LONGEST = 64  # positions: above, library kernels are at home
 _WIDEST = 128  # channels per head
+
+
+def in_use(device: str) -> list[str]:
+    """Names of the kernels that may serve on a device, for the record of a measurement: none on a CPU."""
+    there = {
+        "short_attention": short_attention,
+        "selective_scan": selective_scan,
+        "add_norm": add_norm,
+        "bias_gelu": bias_gelu,
+        "unit_lower_inverse": unit_lower_inverse,
+        "mamba_core": mamba_core,
+    }
+    return [name for name, kernel in there.items() if kernel is not None and device.startswith("cuda")]
 
 
 def takes_short_attention(qkv: Float[Tensor, "n T 3 H d"]) -> bool:

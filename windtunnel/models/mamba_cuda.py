@@ -29,6 +29,7 @@ from importlib.resources import files
 import torch
 from torch import Tensor
 
+from windtunnel.models.compiled import NotCompiled, reason_of
 from windtunnel.models.nvrtc import WARP, Kernel, compile_kernels
 
 MOST_STATES = 32
@@ -62,8 +63,8 @@ def _compiles(*key: int) -> bool:
     try:
         _kernels(*key)  # pyright: ignore[reportArgumentType]
     except (OSError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        warnings.warn(f"the fused Mamba kernels do not compile here, the scan serves: {reason}", stacklevel=2)
+        line = f"the fused Mamba kernels do not compile here, the scan serves: {reason_of(error)}"
+        warnings.warn(line, NotCompiled, stacklevel=2)
         return False
     return True
 

@@ -7,7 +7,9 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from tests.training.cases import Compiling, broken_compiler
 from windtunnel.errors import InputError
 from windtunnel.fidelity import evaluate
 from windtunnel.training import Optimiser, Recipe, Schedule
@@ -72,6 +74,13 @@ def test_set_up_and_validation_are_not_on_the_clock(monkeypatch):
     found = time_to_fidelity(RECIPE.with_options(steps=6), 0, "cpu", (1e-9,), every_s=10.0, confirm_episodes=64)
     assert len(found["curve"]) >= 2
     assert found["seconds"] + 0.3 * len(found["curve"]) <= time.perf_counter() - start
+
+
+def test_an_attempt_that_should_be_compiled_and_is_not_is_none(monkeypatch):
+    monkeypatch.setattr(fidelity, "Engine", Compiling)
+    monkeypatch.setattr(torch, "compile", broken_compiler)
+    with pytest.raises(RuntimeError, match=r"^not measured.*: no compiler here$"):
+        time_to_fidelity(RECIPE, 0, "cpu", (0.3,), every_s=0.02, confirm_episodes=64)
 
 
 def test_a_lucky_validation_is_not_believed(monkeypatch):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from contextlib import nullcontext
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.training.cases import SMALL_HMM, VARIANTS, tiny
+from tests.training.cases import SMALL_HMM, VARIANTS, Compiling, broken_compiler, tiny
 from windtunnel import tunnels
 from windtunnel.models.registry import is_built_in, names
 from windtunnel.training import recipe_for
 from windtunnel.training.network import Network
-from windtunnel.training.speed import parts
+from windtunnel.training.speed import Plan, bench, parts, rates, startup
 from windtunnel.training.speed.cases import PAIRS, TUNNELS, WORLDS, attempted, cases
 from windtunnel.training.speed.clock import Limit, covered, seconds_each
 from windtunnel.training.speed.growth import AXES, base_case, grown, parameters_of, steps_of_growth
@@ -22,6 +24,7 @@ from windtunnel.training.speed.parts import operations
 from windtunnel.training.speed.rates import AS_TRAINED, evaluation_rate, matrix_rate, training_rate, work_of
 from windtunnel.training.speed.sampling import by_choice, by_search, numpy_episode, numpy_rate, sampling_rate
 from windtunnel.training.speed.startup import seconds_to_line
+from windtunnel.training.speed.tables import notes
 from windtunnel.training.standard import NAMED
 
 
@@ -121,6 +124,36 @@ def test_training_rate(variant):
     assert row["seeds"] == 2 and row["setup_s"] > 0 and row["memory_mib"] > 0
 
 
+def test_nothing_is_measured_that_should_have_been_compiled_and_was_not(monkeypatch):
+    monkeypatch.setattr(rates, "Engine", Compiling)
+    monkeypatch.setattr(torch, "compile", broken_compiler)
+    with pytest.raises(RuntimeError, match=r"^not measured.*: no compiler here$"):
+        training_rate(tiny(SMALL_HMM, "mlp-full"), "cpu", about_s=0.02)
+    with pytest.raises(RuntimeError, match=r"^not measured"):
+        parts.step_parts(tiny(SMALL_HMM), "cpu", about_s=0.02)
+    assert training_rate(tiny(SMALL_HMM, "lstm-residual"), "cpu", about_s=0.02)["ms_per_step"] > 0  # on purpose
+
+
+def test_a_compilation_that_fails_leaves_its_row_out_and_says_why(monkeypatch):
+    """In a child without a compiler: no row of an uncompiled step, and the other sections are kept."""
+    monkeypatch.setattr(
+        startup, "_COMPILE", "import sys; print('a\\nlong story\\nb: no compiler', file=sys.stderr); sys.exit(1)"
+    )
+    told = bench(Plan("cpu", ("compile",)))
+    assert told["compile"] == [] and told["failed"] == {"compile": ["quick: b: no compiler"]}
+    assert notes(told) == ["compile: failed: quick: b: no compiler"] and told["kernels_in_use"] == []
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_child_that_compiles_is_told_if_it_cannot(monkeypatch, capsys, broken):
+    """Its words, run here; the compiler is replaced, as the real one takes long."""
+    monkeypatch.setattr(sys, "argv", ["-c", "cpu", "quick"])
+    monkeypatch.setattr(torch, "compile", broken_compiler if broken else lambda function, **options: function)
+    with pytest.raises(RuntimeError, match="no compiler here") if broken else nullcontext():
+        exec(startup._COMPILE, {})
+    assert bool(capsys.readouterr().out) != broken
+
+
 def test_counted_memory_grows_with_the_batch_and_holds_the_state():
     small, large = (Network(tiny(SMALL_HMM, batch=batch), 0, "cpu") for batch in (8, 80))
     state = sum(value.nbytes for value in small.state().values())
@@ -200,8 +233,6 @@ def test_the_most_expensive_operations_are_listed_first():
 
 
 def test_seconds_to_a_line_of_another_process():
-    import sys
-
     code = "import time; time.sleep(0.2); print('step 1/1', flush=True); time.sleep(0.2)"
     assert 0.2 <= seconds_to_line([sys.executable, "-c", code]) < 10
     with pytest.raises(RuntimeError, match="never said 'step 1/1': nothing"):

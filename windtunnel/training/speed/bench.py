@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from windtunnel.environment import environment
+from windtunnel.models import kernels
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed import growth, parts, startup
 from windtunnel.training.speed.cases import TUNNELS, WORLDS, cases
@@ -25,12 +26,16 @@ TOGETHER = 5  # seeds, in the table that compares several with one
 def bench(plan: Plan, say: Say = lambda line: None) -> dict[str, Any]:
     """Measure what the plan asks for.
 
-    The result has `environment`, `matrix_flops_per_s`, a list of rows per section, and `left_out`: what the time
-    limits left no room for.  `say` hears one line before each measurement.
+    The result has `environment`, `kernels_in_use`, `matrix_flops_per_s`, a list of rows per section, `left_out`: what
+    the time limits left no room for, and `failed`: what could not be compiled where only that was to be timed.  `say`
+    hears one line before each measurement.  A network that should be compiled and cannot be ends the others with a
+    RuntimeError.
     """
     result: dict[str, Any] = {"environment": environment(plan.device), "quick": plan.quick}
+    result["kernels_in_use"] = kernels.in_use(plan.device)
     result["matrix_flops_per_s"] = matrix_rate(plan.device)
     left_out: dict[str, list[str]] = {}
+    failed: dict[str, list[str]] = {}
     for section in plan.sections:
         limit = Limit(plan.limit_s(section))
         rows = []
@@ -41,7 +46,9 @@ def bench(plan: Plan, say: Say = lambda line: None) -> dict[str, Any]:
         result[section] = rows
         if limit.left_out:
             left_out[section] = limit.left_out
-    return result | {"left_out": left_out}
+        if limit.failed:
+            failed[section] = limit.failed
+    return result | {"left_out": left_out, "failed": failed}
 
 
 def _recipes(plan: Plan) -> dict[str, Recipe]:
@@ -150,7 +157,11 @@ def _compile(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
         if not limit.allows(name):
             continue
         say(f"compile {name}, empty and warm cache")
-        rows = startup.compile_times(plan.device, name, limit.left_s())
+        try:
+            rows = startup.compile_times(plan.device, name, limit.left_s())
+        except RuntimeError as error:  # as without a C++ compiler: no row, but the other sections stay
+            limit.failed.append(f"{name}: {error}")
+            continue
         yield from rows
         limit.left_out += [f"{name}, {state} cache" for state in ("cold", "warm")[len(rows) :]]
 

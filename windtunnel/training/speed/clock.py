@@ -76,6 +76,8 @@ class Limit:
     limit_s: float
     started: float = field(default_factory=time.monotonic)
     left_out: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """What could not be measured for another reason, with it."""
 
     def left_s(self) -> float:
         """Seconds still to spend, at least 0."""

@@ -20,6 +20,7 @@ from windtunnel import models
 from windtunnel.errors import require
 from windtunnel.fidelity import evaluate
 from windtunnel.fidelity.predictor import NotNumbers
+from windtunnel.models.compiled import must_compile
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import VALIDATION_SEED, Network
 from windtunnel.training.recipe import Recipe
@@ -52,8 +53,9 @@ def time_to_fidelity(
     require(len(possible) > 0 and all(possible), "targets", targets_bits, "numbers of bits above 0")
     require(every_s > 0, "every_s", every_s, "above 0")
     start = time.perf_counter()
-    network = Network(recipe, seed, device)
-    engine = Engine([network])
+    with must_compile():
+        network = Network(recipe, seed, device)
+        engine = Engine([network])
     drain(device)
     setup_s = time.perf_counter() - start
 

@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from windtunnel import models
 from windtunnel.fidelity import evaluate
+from windtunnel.models.compiled import must_compile
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
@@ -62,10 +63,13 @@ def work_of(recipe: Recipe) -> Work:
 
 
 def engine_for(recipe: Recipe, device: str, seeds: int = 1) -> Engine:
-    """Networks of the first seeds, ready to advance together (on a GPU compiled and captured), two steps taken."""
+    """Networks of the first seeds, ready to advance together (on a GPU compiled and captured), two steps taken.
+
+    Where compilation fails there is no engine: nothing is measured that is not what training would run."""
     recipe = recipe.with_options(steps=1_000_000, seeds=tuple(range(seeds)))  # the table of rates must not end
-    engine = Engine([Network(recipe, seed, device) for seed in recipe.seeds])
-    engine.advance(2)
+    with must_compile():
+        engine = Engine([Network(recipe, seed, device) for seed in recipe.seeds])
+        engine.advance(2)
     drain(device)
     return engine
 

@@ -30,6 +30,7 @@ wt.train(tunnel, "transformer", preset="quick", steps=1, validate_every=1, devic
 
 _COMPILE = """
 import sys, time
+from windtunnel.models.compiled import must_compile
 from windtunnel.training.network import Network
 from windtunnel.training.speed.cases import cases
 from windtunnel.training.speed.rates import engine_for
@@ -38,9 +39,10 @@ device, name = sys.argv[1:]
 recipe = cases(device)[name]
 start = time.perf_counter()
 if device == "cpu":
-    network = Network(recipe, 0, device)
-    network.compile()
-    network.advance()
+    with must_compile():
+        network = Network(recipe, 0, device)
+        network.compile()
+        network.advance()
 else:
     engine_for(recipe, device)
 print(time.perf_counter() - start, flush=True)
@@ -91,7 +93,8 @@ def seconds_to_line(command: list[str], mark: str = "step 1/1") -> float:
 
 def compile_times(device: str, case: str, limit_s: float) -> list[dict[str, Any]]:
     """Seconds to build, compile and take the first step (on a GPU: and to capture it), with an empty cache and then
-    with the one just filled; each in a process of its own.  A part that does not fit into the limit is left out."""
+    with the one just filled; each in a process of its own.  A part that does not fit into the limit is left out; if
+    compilation fails, a RuntimeError says why in one line."""
     rows: list[dict[str, Any]] = []
     deadline = time.monotonic() + limit_s
     with tempfile.TemporaryDirectory() as cache:
@@ -106,6 +109,6 @@ def compile_times(device: str, case: str, limit_s: float) -> list[dict[str, Any]
             except subprocess.TimeoutExpired:
                 break
             if done.returncode != 0:
-                raise RuntimeError(f"compiling {case} failed: {done.stderr[-400:]}")
+                raise RuntimeError(done.stderr.strip().splitlines()[-1])
             rows.append({"case": case, "cache": state, "seconds": float(done.stdout.split()[-1])})
     return rows

@@ -140,6 +140,7 @@ def notes(result: Row) -> list[str]:
         f"{section}: left out for want of time: {', '.join(left)}"
         for section, left in result.get("left_out", {}).items()
     ]
+    lines += [f"{section}: failed: {'; '.join(why)}" for section, why in result.get("failed", {}).items()]
     kinds = {row["memory_kind"] for section in ("training", "growth") for row in result.get(section) or []}
     return lines + [f"MiB: {kind}" for kind in sorted(kinds)]
 
