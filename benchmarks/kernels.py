@@ -1,19 +1,21 @@
-"""Our GPU kernels against their plain twins, at the sizes of training: milliseconds each way.
+"""Our GPU kernels against their plain twins and what would serve without them, at the sizes of training: milliseconds.
 
     python benchmarks/kernels.py [--json FILE]
     python benchmarks/kernels.py --tilings        the search behind the tilings in windtunnel/models/block_triton.py
 
-A kernel and its twin (the same mathematics in torch, compiled) get the same bfloat16 inputs.  Times are medians over
-replays of a captured graph, so launching costs neither anything.
+A kernel and its twin (the same mathematics in torch, compiled) get the same bfloat16 inputs.  Without the kernel a
+network would mostly run that twin; not so for attention, which a library has, and for the core of Mamba, where another
+kernel of ours, the scan, would serve: those stand beside it, compiled too.  Times are medians over replays of a
+captured graph, so launching costs nobody anything.
 """
 
 from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -23,8 +25,8 @@ from torch import Tensor
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import InputError
 from windtunnel.models import kernels
-from windtunnel.models.scan import selective_scan_chunked
-from windtunnel.models.transformer import explicit_attention, separate
+from windtunnel.models.scan import selective_scan, selective_scan_chunked
+from windtunnel.models.transformer import explicit_attention, merged, separate
 from windtunnel.training.speed.parts import captured
 
 EPISODES, POSITIONS, CALLS = 1024, 30, 20
@@ -43,19 +45,43 @@ def plain_add_norm(x: Tensor, branch: Tensor, bias: Tensor, gain: Tensor, shift:
     return total, F.layer_norm(total, gain.shape, gain, shift).to(branch.dtype)
 
 
+def library_attention(qkv: Tensor) -> Tensor:
+    """What `transformer.Attention` does without our kernel, its heads side by side again as that leaves them."""
+    return merged(F.scaled_dot_product_attention(*separate(qkv), is_causal=True)).view(*qkv.shape[:2], *qkv.shape[3:])
+
+
 def plain_core(x: Tensor, r: Tensor, A: Tensor, BC: Tensor, D: Tensor, z: Tensor) -> Tensor:
     B, C = BC.float().chunk(2, dim=-1)
     y = selective_scan_chunked(x.float(), F.softplus(r.float()), A, B, C) + D * x
     return (y * F.silu(z)).to(z.dtype)
 
 
-def plain_inverse(lower: Tensor) -> Tensor:
-    unit = torch.eye(lower.shape[-1], device=lower.device)
-    return torch.linalg.solve_triangular(lower, unit, upper=False, unitriangular=True)
+def scanned_core(x: Tensor, r: Tensor, A: Tensor, BC: Tensor, D: Tensor, z: Tensor) -> Tensor:
+    """What `mamba.Mixer` does without the core's kernel: the scan by its fastest form, on a GPU the Triton kernel."""
+    B, C = BC.float().chunk(2, dim=-1)
+    y = selective_scan(x.float(), F.softplus(r.float()), A, B, C) + D * x
+    return (y * F.silu(z)).to(z.dtype)
 
 
-def cases() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Tensor]]]:
-    """Name: kernel, plain twin, inputs.  Sizes of the 9 × 256 Transformer and of the 2.67M Mamba on the HMM."""
+def plain_solve(lower: Tensor, right: Tensor) -> Tensor:
+    return torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True)
+
+
+class Case(NamedTuple):
+    """instead   what would serve without the kernel, and its name; None: the compiled twin itself"""
+
+    kernel: Callable[..., Any]
+    twin: Callable[..., Any]
+    inputs: list[Tensor]
+    instead: tuple[str, Callable[..., Any]] | None = None
+
+
+LIBRARY = ("scaled_dot_product_attention", library_attention)
+SCAN = ("our selective scan", scanned_core)
+
+
+def cases() -> dict[str, Case]:
+    """By the kernel's name.  Sizes of the 9 × 256 Transformer and of the 2.67M Mamba on the HMM."""
     shape, single = (EPISODES, POSITIONS), torch.float32
     stream, vector, wide = draw(*shape, 256, dtype=single), partial(draw, dtype=single), draw(*shape, 1024)
     channels, states = 440, 16
@@ -65,17 +91,17 @@ def cases() -> dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Tens
     scan = [vector(*shape, channels), F.softplus(vector(*shape, channels)).detach().requires_grad_(), core[2]]
     scan += [vector(*shape, states), vector(*shape, states)]
     norm = [stream, draw(*shape, 256), vector(256), vector(256), vector(256)]
-    systems = (0.1 * vector(EPISODES, 6, 40, 40)).detach().requires_grad_()
+    systems = [(0.1 * vector(EPISODES, 6, 40, 40)).detach().requires_grad_(), vector(EPISODES, 6, 40, 64)]
     ours: Any = kernels
     if ours.add_norm is None:
         raise InputError("triton: must be installed to have kernels at all")
     return {
-        "short attention": (ours.short_attention, plain_attention, [draw(*shape, 3, 8, 32)]),
-        "add and norm": (partial(ours.add_norm, eps=1e-5), plain_add_norm, norm),
-        "bias and GELU": (ours.bias_gelu, lambda u, b: F.gelu(u + b).to(u.dtype), [wide, vector(1024)]),
-        "selective scan": (ours.selective_scan, selective_scan_chunked, scan),
-        "Mamba core": (ours.mamba_core, plain_core, core),
-        "triangular inverse": (ours.unit_lower_inverse, plain_inverse, [systems]),
+        "short attention": Case(ours.short_attention, plain_attention, [draw(*shape, 3, 8, 32)], LIBRARY),
+        "add and norm": Case(partial(ours.add_norm, eps=1e-5), plain_add_norm, norm),
+        "bias and GELU": Case(ours.bias_gelu, lambda u, b: F.gelu(u + b).to(u.dtype), [wide, vector(1024)]),
+        "selective scan": Case(ours.selective_scan, selective_scan_chunked, scan),
+        "Mamba core": Case(ours.mamba_core, plain_core, core, SCAN),
+        "triangular solve": Case(lambda lower, b: ours.unit_lower_inverse(lower) @ b, plain_solve, systems),
     }
 
 
@@ -106,16 +132,20 @@ def both_ways(function: Callable[..., Any], inputs: list[Tensor]) -> dict[str, f
     return {"forward_ms": forward, "both_ms": milliseconds(step)}
 
 
-def against_twins() -> list[dict[str, Any]]:
+def against_twins() -> Iterator[dict[str, Any]]:
     """A row per kernel, printed as it comes."""
-    rows = []
-    print(f"{'kernel':18s} {'forward':>9s} {'twin':>9s} {'both ways':>10s} {'twin':>9s}   ms")
-    for name, (kernel, twin, inputs) in cases().items():
-        ours, plain = both_ways(kernel, inputs), both_ways(torch.compile(twin, dynamic=False), inputs)
-        rows.append({"kernel": name, "ours": ours, "twin": plain})
-        forward, both = (f"{ours[key]:9.4f} {plain[key]:9.4f}" for key in ("forward_ms", "both_ms"))
-        print(f"{name:18s} {forward}  {both}", flush=True)
-    return rows
+    heads = "".join(f"{head:>11s}" for head in ("forward", "twin", "instead", "both ways", "twin", "instead"))
+    print(f"{'kernel':18s}{heads}   ms")
+    for name, case in cases().items():
+        row: dict[str, Any] = {"kernel": name, "ours": both_ways(case.kernel, case.inputs)}
+        row["twin"] = both_ways(torch.compile(case.twin, dynamic=False), case.inputs)
+        if case.instead is not None:
+            what, other = case.instead
+            row["instead"] = {"what": what, **both_ways(torch.compile(other, dynamic=False), case.inputs)}
+        places = [(who, key) for key in ("forward_ms", "both_ms") for who in ("ours", "twin", "instead")]
+        cells = "".join(f"{row[who][key]:11.4f}" if who in row else " " * 11 for who, key in places)
+        print(f"{name:18s}{cells}  {row.get('instead', {}).get('what', '')}".rstrip(), flush=True)
+        yield row
 
 
 def search_tilings() -> None:
@@ -156,7 +186,10 @@ def main() -> None:
         with torch.no_grad():
             search_tilings()
     else:
-        save(options.json, {"environment": environment(device), "kernels": against_twins()})
+        result: dict[str, Any] = {"environment": environment(device), "kernels": []}
+        for row in against_twins():
+            result["kernels"].append(row)
+            save(options.json, result)  # after every row: one that fails does not take the others with it
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def jobs() -> dict[str, Job]:
         "compile": Job("training", f"--only compile,{LOOKED_INTO} --json OUT/compile.json", 200),
         "instruments": Job("instruments", "--growth --json OUT/instruments.json", 320),
         "sampling": Job("sampling", "--device cuda --json OUT/sampling.json", 15),
-        "kernels": Job("kernels", "--json OUT/kernels.json", 60),
+        "kernels": Job("kernels", "--json OUT/kernels.json", 75),
         "precision": Job("precision", "--json OUT/precision.json", 150),
         "unshown": Job("unshown", "--only dirichlet-0.3,dirichlet --json OUT/unshown.json", 410),
     }

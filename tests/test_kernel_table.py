@@ -1,0 +1,72 @@
+"""benchmarks/kernels.py holds a kernel against its twin and against what it displaces; the page tells both."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs" / "making")]
+
+import kernels  # noqa: E402
+from speed_parts import kernels_part  # noqa: E402
+
+PLACE = {"device": "a card", "commit": "abc", "python": "3", "versions": {"torch": "2"}}
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(
+        *shape, dtype=torch.float32, generator=torch.Generator().manual_seed(len(shape))
+    ).requires_grad_()
+
+
+def assert_same(one, other, inputs) -> None:
+    """Outputs and gradients, on a CPU and in float32: the same mathematics."""
+    a, b = one(*inputs), other(*inputs)
+    weights = torch.randn(a.shape, generator=torch.Generator().manual_seed(0))
+    gradients = [torch.autograd.grad((out * weights).sum(), inputs) for out in (a, b)]
+    for ours, theirs in [(a, b), *zip(*gradients, strict=True)]:
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_kernel_displaces_is_the_same_mathematics_as_its_twin():
+    assert_same(kernels.library_attention, kernels.plain_attention, [drawn(3, 7, 3, 2, 4)])
+    rates = (-torch.rand(5, 4)).requires_grad_()
+    core = [drawn(3, 7, 5), drawn(3, 7, 5), rates, drawn(3, 7, 8), drawn(5), drawn(3, 7, 5)]
+    assert_same(kernels.scanned_core, kernels.plain_core, core)
+
+
+def test_a_case_may_have_a_third_contender(monkeypatch, capsys):
+    """Planted times: a kernel, its twin and a library."""
+    two = kernels.Case(F.relu, torch.sin, [])
+    three = kernels.Case(F.relu, torch.sin, [], ("a library", torch.cos))
+    monkeypatch.setattr(kernels, "cases", lambda: {"old": two, "new": three})
+    monkeypatch.setattr(torch, "compile", lambda function, dynamic: function)
+    times = {F.relu: 1.0, torch.sin: 4.0, torch.cos: 2.0}
+    monkeypatch.setattr(
+        kernels, "both_ways", lambda function, inputs: {"forward_ms": times[function], "both_ms": 3 * times[function]}
+    )
+    old, new = kernels.against_twins()
+    assert "instead" not in old and old["twin"] == {"forward_ms": 4.0, "both_ms": 12.0}
+    assert new["instead"] == {"what": "a library", "forward_ms": 2.0, "both_ms": 6.0}
+    first, second = capsys.readouterr().out.splitlines()[1:]
+    assert first.split() == ["old", "1.0000", "4.0000", "3.0000", "12.0000"]
+    assert second.split() == ["new", "1.0000", "4.0000", "2.0000", "3.0000", "12.0000", "6.0000", "a", "library"]
+
+
+def test_the_page_tells_what_would_serve_without_a_kernel(tmp_path):
+    times = {"ours": {"forward_ms": 1.0, "both_ms": 3.0}, "twin": {"forward_ms": 4.0, "both_ms": 12.0}}
+    rows = [{"kernel": "one", **times}, {"kernel": "two", **times}]
+    rows[1]["instead"] = {"what": "a library", "forward_ms": 2.0, "both_ms": 6.0}
+    file = tmp_path / "kernels.json"
+    file.write_text(json.dumps({"environment": PLACE, "kernels": rows}))
+    told = "\n".join(kernels_part(file))
+    assert "| one | 1.000 | 4.000 | 3.000 | 12.000 | 4.0 × | the twin | 12.000 | 4.0 × |" in told
+    assert "| two | 1.000 | 4.000 | 3.000 | 12.000 | 4.0 × | a library | 6.000 | 2.0 × |" in told
+    file.write_text(json.dumps({"environment": PLACE, "kernels": rows[:1]}))  # as before there was a third column
+    told = "\n".join(kernels_part(file))
+    assert "| one | 1.000 | 4.000 | 3.000 | 12.000 | 4.0 × |\n" in told and "without the kernel, not measured" in told
