@@ -1,6 +1,6 @@
 """Every measurement of a GPU that the pages show, one after another: each has the card to itself.
 
-    python benchmarks/sitting.py --out sitting                 all of them, in an hour and a half or so
+    python benchmarks/sitting.py --out sitting                 all of them, in two hours or so
     python benchmarks/sitting.py --out sitting --minutes 28    no job begins that would not end in time
     python benchmarks/sitting.py --list                        what there is, and about how long each takes
 

@@ -14,15 +14,16 @@ TUNNELS: dict[str, Tunnel] = {"hmm": HMM(), "bijection": Bijection(), "urn": Urn
 
 WORLDS: dict[str, Tunnel] = {
     "hmm": HMM(),
+    "bijection": Bijection(),
+    "urn": Urn(),
     "hmm rotating": HMM(dynamics="rotating"),
     "hmm sticky": HMM(dynamics="sticky"),
     "hmm released": HMM(prior="released"),
-    "bijection": Bijection(),
     "bijection replacement": Bijection(replacement=True),
-    "urn": Urn(),
     "recall": Recall(),
 }
-"""Everything a sampler may be asked for; `recall` episodes are about ten times longer than the others."""
+"""Every kind of world a sampler may be asked for, the plain ones first, should the time run out; `recall`
+episodes are about ten times longer than the others."""
 
 # The newcomer's first command, and the pairs that the project has set itself goals for: should the time run out, they
 # are there.
