@@ -101,6 +101,29 @@ def test_runs_of_one_run_and_of_none(runs, output, tmp_path):
     assert json.loads(output("runs", tmp_path, "--json"))["runs"] == []
 
 
+def test_a_run_that_has_lost_its_recipe_is_told_everywhere(runs, output, refusal, capsys, tmp_path):
+    shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
+    lost = tmp_path / "deep" / "bijection"
+    (lost / "recipe.json").unlink()
+    why = f"{lost}: holds seed-0/checkpoints.json but no recipe.json, and so nobody knows how it was trained: "
+    first, second = json.loads(output("runs", tmp_path, "--json"))["runs"]
+    assert (first["run"], first["state"], second["state"]) == (str(lost), "damaged", "finished")
+    assert f"damaged: {why}" in output("runs", tmp_path) and f"damaged: {why}" in output("runs", lost)
+    for command in ("evaluate", "inspect", "report", "figures"):
+        assert why in refusal(command, lost)
+    train = "train bijection transformer --symbols 4 --length 4 --preset quick --params 2000 --device cpu --out"
+    assert why in refusal(*train.split(), lost)
+    assert main(["export", str(tmp_path), "--format", "csv"]) == 0
+    assert capsys.readouterr().err.startswith(f"windtunnel: left out {why}")
+
+
+def test_a_recipe_of_fewer_steps_than_were_taken_is_told(runs, output, refusal, tmp_path):
+    run = shutil.copytree(runs / "hmm", tmp_path / "hmm")
+    (run / "recipe.json").write_text((run / "recipe.json").read_text().replace('"steps": 10', '"steps": 4'))
+    why = f"{run}/seed-0: holds step 10, but the recipe has 4 steps"
+    assert f"damaged: {why}" in output("runs", run) and why in refusal("evaluate", run)
+
+
 def expected(folder) -> list[dict]:
     rows = []
     told = {"deep/bijection": "bijection symbols=4 length=4", "hmm": "hmm states=2 symbols=3 length=4"}
@@ -169,9 +192,9 @@ def test_a_place_that_cannot_be_written_is_refused_before_runs_are_read(runs, re
 def test_export_leaves_out_what_is_damaged_and_says_so(mixed, capsys):
     assert main(["export", str(mixed), "--format", "csv"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("15 rows of 4 runs")  # the list of checkpoints is not needed for this
+    assert said.out.startswith("12 rows of 3 runs")
     lines = said.err.splitlines()
-    assert [line.split(f"{mixed}/")[1].split("/")[0].split(":")[0] for line in lines] == ["alien", "torn"]
+    assert [line.split(f"{mixed}/")[1].split("/")[0].split(":")[0] for line in lines] == ["alien", "lost", "torn"]
     assert all(line.startswith("windtunnel: left out ") for line in lines)
 
 

@@ -267,3 +267,38 @@ def test_an_infinite_kl_is_kept_as_standard_json_and_read_back_as_a_number(tmp_p
     assert (place.path / "metrics.jsonl").read_text() == text
     (place.path / "metrics.jsonl").write_text(text.replace('"inf"', "Infinity"))  # as it was written once
     assert place.metrics() == logged
+
+
+# --- a recipe that is gone, or another one's
+@pytest.mark.parametrize(
+    "left", ["seed-0/checkpoints.json", "seed-0/metrics.jsonl", "seed-0/step-*.safetensors", "seed-0/resume-*"]
+)
+def test_what_was_trained_never_goes_on_without_its_recipe(stopped, left):
+    (stopped / "recipe.json").unlink()
+    kept = sorted(stopped.glob(left))
+    for path in stopped.glob("seed-0/*"):
+        if path not in kept:
+            path.unlink()
+    before = contents(stopped) if "checkpoints" in left else None
+    other = RECIPE.with_options(steps=20, lr=1e-4, supervision="posterior")
+    for attempt in (lambda: train(recipe=other, out=stopped, device="cpu"), lambda: load(stopped)):
+        with pytest.raises(InputError) as error:
+            attempt()
+        assert str(error.value) == (
+            f"{stopped}: holds {kept[0].relative_to(stopped)} but no recipe.json, and so nobody knows how it was "
+            "trained: put that file back, or take another folder"
+        )
+    assert not (stopped / "recipe.json").exists() and sorted(stopped.glob("seed-0/*")) == kept
+    assert before is None or contents(stopped) == before
+
+
+def test_a_recipe_of_fewer_steps_than_were_taken_is_another_one_s(stopped):
+    """`from step 6 of 5`, unfinished for ever."""
+    short = RECIPE.with_options(steps=5)
+    RunFolder(stopped).create(short, RunFolder(stopped).spec())
+    before = contents(stopped)
+    for attempt in (lambda: train(recipe=short, out=stopped, device="cpu"), lambda: load(stopped)):
+        with pytest.raises(InputError) as error:
+            attempt()
+        assert str(error.value).startswith(f"{stopped}/seed-0: holds step 6, but the recipe has 5 steps: recipe.json")
+    assert contents(stopped) == before

@@ -11,6 +11,7 @@ from windtunnel.cli.progress import say
 from windtunnel.errors import InputError, require
 from windtunnel.study import zoo
 from windtunnel.training import Run, load
+from windtunnel.training.folder import RunFolder
 
 RUN, STUDY = "recipe.json", "study.json"  # the file by which each is known
 
@@ -48,6 +49,7 @@ def open_run(folder: Path, command: str, *, step: int | None = None, device: str
                 f"{folder}: holds a study, not a run: `{_typed('claims', folder)}` shows its verdicts, "
                 f"`{_typed('report', folder)}` makes its page; {where}"
             )
+        RunFolder(folder).require_known()
         if run := next(_below(folder, RUN), None):
             raise InputError(f"{folder}: holds runs, but is none itself: give one of them, `{_typed(command, run)}`")
         raise InputError(f"{folder}: must be a run folder (it has no {RUN}); `windtunnel train` makes one")
@@ -83,6 +85,7 @@ def require_shown(folder: Path, command: str) -> None:
     """Raise unless there is something here to make a page of: a study, a run that is all the way, runs below; a folder
     that only holds a study further down would make a page without it."""
     require_folder(folder)
+    RunFolder(folder).require_known()
     require_finished(folder)
     here = any((folder / file).exists() for file in (STUDY, RUN)) or next(folder.glob(f"*/{RUN}"), None)
     if not here and (study := next(_below(folder, STUDY), None)):

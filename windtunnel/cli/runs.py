@@ -18,6 +18,7 @@ from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError
 from windtunnel.training import Run, load
 from windtunnel.training.files import plain_record
+from windtunnel.training.folder import TRAINED
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ def run(words: list[str]) -> None:
 
 
 def run_folders(folder: Path) -> Iterator[Path]:
-    """Every run folder at or below a folder, in the order of their names."""
+    """Every run folder at or below a folder, in the order of their names; also one that has lost its recipe."""
     require_folder(folder)
-    for file in sorted(folder.rglob("recipe.json")):
+    without = {file.parents[1] / "recipe.json" for name in TRAINED for file in folder.rglob(f"seed-*/{name}")}
+    for file in sorted({*folder.rglob("recipe.json"), *without}):
         yield file.parent
 
 

@@ -38,6 +38,7 @@ from windtunnel.training.files import (
 from windtunnel.training.recipe import Recipe
 
 FORMAT = 1
+TRAINED = ("checkpoints.json", "metrics.jsonl", "step-*.safetensors", "resume-*.safetensors")  # in a seed's folder
 _KEPT = 2  # resumable states per seed: should the last be damaged, the one before it is intact
 
 
@@ -51,6 +52,18 @@ class RunFolder:
         """Does it hold a run?"""
         return (self.path / "recipe.json").exists()
 
+    def require_known(self) -> None:
+        """Raise at what a run has left here without its recipe: it must not go on, or be read, under another one.
+
+        The recipe is the first file that is written, so no kill can leave this behind.
+        """
+        found = [path for name in TRAINED for path in sorted(self.path.glob(f"seed-*/{name}"))]
+        if found and not self.exists():
+            raise InputError(
+                f"{self.path}: holds {found[0].relative_to(self.path)} but no recipe.json, and so nobody knows how it "
+                "was trained: put that file back, or take another folder"
+            )
+
     def create(self, recipe: Recipe, spec: dict[str, Any] | None) -> None:
         """Start a run here."""
         record = {"format": FORMAT, "windtunnel": __version__, "recipe": recipe.to_dict(), "model": spec}
@@ -59,6 +72,7 @@ class RunFolder:
     def _record(self) -> dict[str, Any]:
         if not self.path.exists():
             raise InputError(f"{self.path}: must be a run folder, but there is no such folder")
+        self.require_known()
         if not self.exists():
             raise InputError(f"{self.path}: must be a run folder (it has no recipe.json)")
         return read_versioned(self.path / "recipe.json", FORMAT)
@@ -73,7 +87,10 @@ class RunFolder:
                 f"{self.path}: its tunnel {name!r} must be registered first: windtunnel.tunnels.register, "
                 "or on the command line --plugin MODULE"
             )
-        return Recipe.from_dict(plain)
+        recipe = Recipe.from_dict(plain)
+        for seed in recipe.seeds:
+            self.seed(seed).require_within(recipe.steps)
+        return recipe
 
     def spec(self) -> dict[str, Any] | None:
         """The exact shape of the model; None for a model that is not built in."""
@@ -154,6 +171,16 @@ class SeedFolder:
         append_line(self.path / "metrics.jsonl", plain_record(record))
 
     # --- reading
+    def require_within(self, steps: int) -> None:
+        """Raise where more steps were taken than the recipe has: then it is another one's."""
+        listed = self._list()
+        taken = max((entry["step"] for entry in [*listed["ladder"], *listed["resume"]]), default=0)
+        if taken > steps:
+            raise InputError(
+                f"{self.path}: holds step {taken}, but the recipe has {steps} steps: recipe.json must be the one that "
+                "it was trained with; put that back, or take another folder"
+            )
+
     def metrics(self) -> list[dict[str, Any]]:
         """The history.  Every sitting begins by writing it anew, so only its last line may ever be cut short."""
         return [_as_logged(record) for record in read_lines(self.path / "metrics.jsonl", ("step", "kl_bits"))]

@@ -74,6 +74,7 @@ class Sitting:
                     return Run(recipe, path=folder.path, device=self.device, factory=self.factory)
                 self.say(f"continuing {folder.path}")
             else:
+                folder.require_known()
                 probe = Network(recipe, recipe.seeds[0], "cpu", self.factory).model
                 folder.create(recipe, probe.spec if isinstance(probe, SequenceModel) else None)
             folder.add_environment(environment(self.device))
