@@ -47,6 +47,23 @@ def test_figures_say_what_is_missing(run_folder, tmp_path, capsys):
     assert "(2 files)" in told
 
 
+def test_a_history_that_was_cut_short_is_missing_from_the_page_and_told(runs, tmp_path, capsys):
+    """The rest of the page is there; and once the file is whole again, so is the history."""
+    folder = shutil.copytree(runs / "hmm", tmp_path / "hmm")
+    metrics = folder / "seed-0" / "metrics.jsonl"
+    good = metrics.read_text()
+    words = ["report", str(folder), "--no-zoo", "--device", "cpu"]
+    why = f"{metrics}: ends at step 5, but the run was validated at step 10: it was cut short"
+    for text in ("".join(good.splitlines(keepends=True)[:2]), good):
+        metrics.write_text(text)
+        assert main(words) == 0
+        told, page = capsys.readouterr().out, (folder / "report.html").read_text()
+        damaged = text != good
+        assert (f"missing: the training history of hmm ({why}" in told) == damaged == ("it was cut short" in page)
+        assert ("Distance against training time" in page) != damaged
+        assert "training histories" not in told and "KL per step" not in told
+
+
 @pytest.mark.parametrize("command", ["report", "figures"])
 def test_a_damaged_survey_is_one_line(command, run_folder, refusal, tmp_path):
     folder = tmp_path / "hmm"

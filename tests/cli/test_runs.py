@@ -124,6 +124,42 @@ def test_a_recipe_of_fewer_steps_than_were_taken_is_told(runs, output, refusal, 
     assert f"damaged: {why}" in output("runs", run) and why in refusal("evaluate", run)
 
 
+@pytest.mark.parametrize("kept", [2, 0])
+def test_a_history_that_was_cut_short_is_told_wherever_its_numbers_are_shown(kept, runs, output, capsys, tmp_path):
+    run = shutil.copytree(runs / "hmm", tmp_path / "hmm")
+    metrics = run / "seed-0" / "metrics.jsonl"
+    lines = metrics.read_text().splitlines(keepends=True)
+    metrics.write_text("".join(lines[:kept])) if kept else metrics.unlink()
+    ends = "ends at step 5" if kept else "is missing"
+    why = f"{metrics}: {ends}, but the run was validated at step 10: it was cut short"
+    (record,) = json.loads(output("runs", run, "--json"))["runs"]
+    assert record["state"] == "damaged" and record["why"].startswith(why) and "kl_bits" not in record
+    assert f"damaged: {why}" in output("runs", run)
+    shutil.copytree(runs / "deep", tmp_path / "deep")
+    assert main(["export", str(tmp_path), "--format", "csv"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("8 rows of 1 run ") and said.err.startswith(f"windtunnel: left out {why}")
+    options = "--preset quick --params 2000 --option positions=none --steps 10 --batch 8 --validate-every 5"
+    more = "--validation-episodes 32 --checkpoint-every 5 --ladder 3 --states 2 --symbols 3 --length 4 --device cpu"
+    for last in ([], ["--json"]):
+        words = ["train", "hmm", "transformer", *options.split(), *more.split(), "--out", str(run), *last]
+        assert main(words) == 2
+        said = capsys.readouterr()
+        first, error = said.err.splitlines()
+        assert first.endswith("is finished (10 steps); nothing to do") and said.out == ""
+        assert error.startswith(f"windtunnel: error: {why}") and f"`windtunnel evaluate {run}`" in error
+
+
+def test_last_weights_that_are_gone_are_told_with_the_way_out(runs, output, refusal, tmp_path):
+    run = shutil.copytree(runs / "hmm", tmp_path / "hmm")
+    (run / "seed-0" / "step-00000010.safetensors").unlink()
+    why = f"{run}/seed-0/step-00000010.safetensors: is missing; the checkpoint of step 3 (step-00000003.safetensors) is"
+    assert f"damaged: {why}" in output("runs", run)
+    line = refusal("evaluate", run)
+    assert f"{why} intact (evaluate takes it with --step 3); the command that trained the run makes it again" in line
+    assert "weights of step 3 of 10" in output("evaluate", run, "--step", 3, "--episodes", 16, "--device", "cpu")
+
+
 def expected(folder) -> list[dict]:
     rows = []
     told = {"deep/bijection": "bijection symbols=4 length=4", "hmm": "hmm states=2 symbols=3 length=4"}

@@ -150,8 +150,91 @@ def test_damaged_weights_are_told_on_load(tmp_path, how):
         _ = load(tmp_path).models
     state = "missing" if how == "missing" else "truncated or altered"
     expected = f"{path}: is {state}; the checkpoint of step 3 (step-00000003.safetensors) is intact"
-    assert str(error.value) == expected
+    expected += " (evaluate takes it with --step 3)"
+    again = "; the command that trained the run makes it again from resume-00000008.safetensors"
+    assert str(error.value) == expected + again
     assert len(load(tmp_path, step=3).models) == 1
+    spoil(tmp_path / "seed-0" / "resume-00000008.safetensors", how)
+    with pytest.raises(InputError) as error:
+        _ = load(tmp_path).models
+    assert str(error.value) == expected
+
+
+@pytest.mark.parametrize("how", ["truncated", "altered", "missing"])
+def test_last_weights_that_were_lost_are_made_again_from_the_last_state(tmp_path, whole, how):
+    go_on(tmp_path)
+    spoil(tmp_path / "seed-0" / "step-00000008.safetensors", how)
+    run, said = go_on(tmp_path)
+    assert contents(tmp_path) == whole and len(run.models) == 1
+    made = "seed 0: the weights of step 8 were missing or damaged, and are made again"
+    assert said == [made, f"{tmp_path} is finished (8 steps); nothing to do"]
+
+
+def test_last_weights_and_last_state_lost_together(tmp_path, whole):
+    go_on(tmp_path)
+    for file in ("step-00000008.safetensors", "resume-00000008.safetensors"):
+        (tmp_path / "seed-0" / file).unlink()
+    with pytest.raises(InputError, match=r"resume-00000008\.safetensors: is missing; .* add --earlier to continue"):
+        go_on(tmp_path)
+    _, said = go_on(tmp_path, earlier=True)
+    assert said == [f"continuing {tmp_path}", "seed 0: from step 6 of 8"]
+    assert contents(tmp_path) == whole
+
+
+def test_a_finished_seed_s_weights_are_made_again_while_another_goes_on(tmp_path):
+    recipe = RECIPE.with_options(seeds=(0, 1))
+    train(recipe=recipe, out=tmp_path / "whole", device="cpu")
+    shutil.copytree(tmp_path / "whole", tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "seed-1")
+    (tmp_path / "run" / "seed-0" / "step-00000008.safetensors").unlink()
+    train(recipe=recipe, out=tmp_path / "run", device="cpu")
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def cut(metrics, records):
+    """Leave only so many lines, the last of them torn; none at all: the file is gone."""
+    lines = metrics.read_text().splitlines(keepends=True)
+    if records:
+        metrics.write_text("".join(lines[:records]) + lines[records][:9])
+    else:
+        metrics.unlink()
+
+
+@pytest.mark.parametrize(("records", "ends"), [(2, "ends at step 3"), (1, "ends at step 0"), (0, "is missing")])
+def test_a_history_that_was_cut_short_is_never_taken_for_where_the_run_stands(tmp_path, records, ends):
+    go_on(tmp_path)
+    metrics = tmp_path / "seed-0" / "metrics.jsonl"
+    cut(metrics, records)  # of 0, 3, 6, 8
+    with pytest.raises(InputError) as error:
+        load(tmp_path).metrics()
+    assert str(error.value) == (
+        f"{metrics}: {ends}, but the run was validated at step 8: it was cut short; "
+        f"`windtunnel evaluate {tmp_path}` scores the weights"
+    )
+    run, said = go_on(tmp_path)
+    assert said == [f"{tmp_path} is finished (8 steps); nothing to do"] and len(run.models) == 1
+    metrics.write_text("")
+    with pytest.raises(InputError, match="has no record, but the run was validated at step 8"):
+        run.metrics()
+
+
+def test_going_on_with_a_history_that_was_cut_short_says_so(stopped, whole):
+    metrics = stopped / "seed-0" / "metrics.jsonl"
+    kept = metrics.read_text().splitlines()[0]
+    cut(metrics, 1)  # of 0, 3, 6
+    run, said = go_on(stopped)
+    told = "ends at step 0, but the run was validated at step 6: it was cut short; it goes on without the missing part"
+    assert said[1:] == [f"{metrics}: {told}", "seed 0: from step 6 of 8"]
+    assert [record["step"] for record in run.metrics()] == [0, 8] and metrics.read_text().splitlines()[0] == kept
+    written = whole["seed-0/step-00000008.safetensors"]
+    assert contents(stopped)["seed-0/step-00000008.safetensors"] == written
+
+
+def test_going_back_behind_the_cut_writes_all_of_it_again(stopped, whole):
+    cut(stopped / "seed-0" / "metrics.jsonl", 2)  # of 0, 3, 6: the state of step 4 needs no more
+    states(stopped)[1].unlink()
+    _, said = go_on(stopped, earlier=True)
+    assert said == [f"continuing {stopped}", "seed 0: from step 4 of 8"] and contents(stopped) == whole
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def _read(run: Run) -> dict[str, Any]:
     reached = [[record for record in run.metrics(seed) if record["step"] <= steps] for seed in recipe.seeds]
     last = [records[-1] for records in reached if records]
     for seed in recipe.seeds:
-        run.ladder(seed)  # a damaged list of checkpoints should show
+        run.folder.seed(seed).require_weights()  # as should a damaged list of checkpoints
     return {
         "run": str(run.path),
         "tunnel": tunnels.to_dict(recipe.tunnel),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.errors import InputError
 from windtunnel.fidelity import Score, baselines, evaluate_all
 from windtunnel.report.subjects import Subject
 from windtunnel.study.quantity import Quantity, plain
@@ -94,13 +95,19 @@ def _calibration(scores: list[Score]) -> list[dict[str, float]]:
 def history(subject: Subject) -> dict[str, Any] | None:
     """KL on the validation stream along training; None for a network without a run.
 
-    seconds  of all seeds together;  points  {seed: [[step, kl_bits], …]}
+    seconds  of all seeds together;  points  {seed: [[step, kl_bits], …]};  missing  why there are none, if so
     """
     if subject.run is None:
         return None
     run = subject.run
-    points = {str(seed): [[r["step"], plain(r["kl_bits"])] for r in run.metrics(seed)] for seed in subject.seeds}
-    return {"seconds": run.seconds()["train"], "steps": run.steps, "batch": run.recipe.batch, "points": points}
+    found: dict[str, Any] = {"seconds": run.seconds()["train"], "steps": run.steps, "batch": run.recipe.batch}
+    try:
+        found["points"] = {
+            str(seed): [[r["step"], plain(r["kl_bits"])] for r in run.metrics(seed)] for seed in subject.seeds
+        }
+    except InputError as error:  # a damaged history costs itself alone: the networks are looked into all the same
+        found |= {"points": {}, "missing": str(error)}
+    return found
 
 
 def _numbers(values: Any) -> list[float | str | None]:

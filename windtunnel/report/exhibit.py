@@ -70,7 +70,9 @@ def gather(
     found, refused = stored(folder), {}
     for name, subject in subjects.items():
         if name in found and _good(found[name]["origin"], subject.origin()):
-            continue
+            lost = "missing" in (found[name]["history"] or {})
+            if not lost or subject.run is None:  # a history may have been mended since
+                continue
         say(f"{name}: looking into {len(subject.seeds)} network{'s' * (len(subject.seeds) != 1)}")
         try:
             found[name] = json.loads(json.dumps(exhibit(subject, device)))  # as it will be read back

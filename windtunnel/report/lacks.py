@@ -101,6 +101,8 @@ def _run_for(source: Source, chart: str) -> Path | None:
 
 def _possible(source: Source, chart: str) -> bool:
     """In a run's own folder, what none of the runs looked into can have is no lack."""
+    if chart == "training-time" and histories_lacking(source):
+        return False  # told there, and why
     own = [name for name, record in source.exhibits.items() if record["origin"]["source"] == "run"]
     return not (source.path / "recipe.json").exists() or any(_fits(source, name, chart) for name in own)
 
@@ -109,6 +111,16 @@ def _fits(source: Source, name: str, chart: str) -> bool:
     models, worlds = FITS.get(chart, ((), ()))
     tunnel = source.exhibits[name]["tunnel"]["name"]
     return (not models or source.model(name) in models) and (not worlds or tunnel in worlds)
+
+
+def histories_lacking(source: Source) -> list[Lack]:
+    """Runs whose training history is damaged: only training writes one."""
+    again = "windtunnel train TUNNEL MODEL --out RUN && windtunnel report"
+    return [
+        Lack(f"the training history of {name} ({why})", f"{again} {shlex.quote(str(source.path))} --runs RUN")
+        for name, record in source.exhibits.items()
+        if (why := (record["history"] or {}).get("missing"))
+    ]
 
 
 def _unfinished(source: Source) -> list[Lack]:

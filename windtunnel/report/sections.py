@@ -15,6 +15,7 @@ from windtunnel.report.lacks import (
     Lack,
     charts_lacking,
     episodes_lacking,
+    histories_lacking,
     verdicts_lacking,
 )
 from windtunnel.report.mechanism_charts import mechanism_charts
@@ -38,9 +39,16 @@ def sections(source: Source) -> list[Section]:
     """All six, whatever there is."""
 
     def charted(
-        name: str, title: str, say: str, charts: list[Chart], expected: dict[str, tuple[str, str]], how: str = ""
+        name: str,
+        title: str,
+        say: str,
+        charts: list[Chart],
+        expected: dict[str, tuple[str, str]],
+        how: str = "",
+        more: Sequence[Lack] = (),
     ) -> Section:
-        return Section(name, title, say, charts, charts_lacking(expected, {chart.id for chart in charts}, source), how)
+        lacks = charts_lacking(expected, {chart.id for chart in charts}, source)
+        return Section(name, title, say, charts, [*lacks, *more], how)
 
     return [
         Section(
@@ -56,6 +64,7 @@ def sections(source: Source) -> list[Section]:
             "How many bits each network is from exact inference, where along the sequence, and beside which baselines.",
             fidelity_charts(source),
             FIDELITY,
+            more=histories_lacking(source),
         ),
         Section(
             "episode",

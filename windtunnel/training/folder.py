@@ -185,6 +185,22 @@ class SeedFolder:
         """The history.  Every sitting begins by writing it anew, so only its last line may ever be cut short."""
         return [_as_logged(record) for record in read_lines(self.path / "metrics.jsonl", ("step", "kl_bits"))]
 
+    def cut_short(self, recipe: Recipe, reached: int | None = None) -> str:
+        """What is wrong with metrics that end before a step that was reached (default: that of the last saved state);
+        nothing for those that do not.
+
+        A validation is written down before the state of its step is saved, so no kill can leave this behind.
+        """
+        reached, records = self.last_step() if reached is None else reached, self.metrics()
+        if reached is None or reached < 0:
+            return ""
+        validated = reached if reached == recipe.steps else reached - reached % recipe.validate_every
+        if records and records[-1]["step"] >= validated:
+            return ""
+        path = self.path / "metrics.jsonl"
+        ends = f"ends at step {records[-1]['step']}" if records else "has no record" if path.exists() else "is missing"
+        return f"{path}: {ends}, but the run was validated at step {validated}: it was cut short"
+
     def ladder(self) -> list[int]:
         """Steps whose weights are kept."""
         return [entry["step"] for entry in self._list()["ladder"]]
@@ -200,6 +216,16 @@ class SeedFolder:
             if entry["step"] == step:
                 return self._read(entry, self._list()["ladder"])
         raise InputError(f"step = {step}: must be one of {', '.join(map(str, self.ladder())) or '(none yet)'}")
+
+    def require_weights(self) -> None:
+        """Raise where the file of the last rung is gone; `weights` also looks into it."""
+        rungs = self._list()["ladder"]
+        if rungs and not (self.path / rungs[-1]["file"]).exists():
+            self._read(rungs[-1], rungs)
+
+    def has_weights(self, step: int) -> bool:
+        """Are the weights of a step there and intact?"""
+        return any(entry["step"] == step and self._intact(entry) for entry in self._list()["ladder"])
 
     def last_step(self) -> int | None:
         """The newest step that training could go on from, intact or not."""
@@ -220,22 +246,30 @@ class SeedFolder:
     def resume_step(self, earlier: bool = False) -> int:
         """The step that training would go on from; −1 for a fresh start.  With `earlier`, only intact states count."""
         for entry in reversed(self._list()["resume"]):
-            if not earlier or intact(self.path / entry["file"], entry["sha256"]):
+            if not earlier or self._intact(entry):
                 return entry["step"]
         return -1
 
     def _read(self, entry: dict[str, Any], among: list[dict[str, Any]], resumable: bool = False) -> dict[str, Tensor]:
         path = self.path / entry["file"]
-        if intact(path, entry["sha256"]):
+        if self._intact(entry):
             return read_tensors(path)
-        good = [e for e in among if e["step"] < entry["step"] and intact(self.path / e["file"], e["sha256"])]
+        good = [e for e in among if e["step"] < entry["step"] and self._intact(e)]
         state = "missing" if not path.exists() else "truncated or altered"
         if good:
             instead = f"the checkpoint of step {good[-1]['step']} ({good[-1]['file']}) is intact"
         else:
             instead = "no earlier checkpoint is intact"
-        advice = f"; add --earlier to {'continue from there' if good else 'start over'}" if resumable else ""
+        if resumable:
+            advice = f"; add --earlier to {'continue from there' if good else 'start over'}"
+        else:
+            again = [e for e in self._list()["resume"] if e["step"] == entry["step"] and self._intact(e)]
+            advice = f" (evaluate takes it with --step {good[-1]['step']})" if good else ""
+            advice += f"; the command that trained the run makes it again from {again[0]['file']}" if again else ""
         raise InputError(f"{path}: is {state}; {instead}{advice}")
+
+    def _intact(self, entry: dict[str, Any]) -> bool:
+        return intact(self.path / entry["file"], entry["sha256"])
 
 
 def _as_logged(record: dict[str, Any]) -> dict[str, Any]:

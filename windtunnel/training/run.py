@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
@@ -128,9 +129,17 @@ class Run:
         return self.folder.seed(self.recipe.seeds[0] if seed is None else seed).ladder()
 
     def metrics(self, seed: int | None = None) -> list[dict[str, Any]]:
-        """Training history of a seed (default: the first): records with step, loss_bits, kl_bits, entropy_mae_bits."""
+        """Training history of a seed (default: the first): records with step, loss_bits, kl_bits, entropy_mae_bits.
+
+        One that was cut short is an error: its last record would be taken for where the run stands.
+        """
         seed = self.recipe.seeds[0] if seed is None else seed
-        return self._history.get(seed, []) if self.path is None else self.folder.seed(seed).metrics()
+        if self.path is None:
+            return self._history.get(seed, [])
+        place = self.folder.seed(seed)
+        if damage := place.cut_short(self.recipe):
+            raise InputError(f"{damage}; `{shlex.join(['windtunnel', 'evaluate', str(self.path)])}` scores the weights")
+        return place.metrics()
 
     @property
     def steps(self) -> int:

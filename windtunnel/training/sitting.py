@@ -69,7 +69,7 @@ class Sitting:
         if folder is not None:
             if folder.exists():
                 _require_same(folder, recipe)
-                if Run(recipe, path=folder.path).finished:
+                if self._has_all_weights(folder) and Run(recipe, path=folder.path).finished:
                     self.say(f"{folder.path} is finished ({recipe.steps} steps); nothing to do")
                     return Run(recipe, path=folder.path, device=self.device, factory=self.factory)
                 self.say(f"continuing {folder.path}")
@@ -183,6 +183,23 @@ class Sitting:
         standing.pop(self.recipe.steps, None)
         return [tuple(seeds) for _, seeds in sorted(standing.items(), reverse=True)]
 
+    def _has_all_weights(self, folder: RunFolder) -> bool:
+        """Has every finished seed its last weights?  Those that were lost are made again from the state of that step;
+        where that is damaged as well, `earlier` goes back behind it."""
+        steps = self.recipe.steps
+        for seed in self.recipe.seeds:
+            place = folder.seed(seed)
+            if place.last_step() != steps or place.has_weights(steps):
+                continue
+            state = place.last_state(self.earlier)
+            if state is None or state[0] != steps:
+                return False
+            network = Network(self.recipe, seed, "cpu", self.factory)
+            network.restore(state[1])
+            place.save_weights(steps, network.weights())
+            self.say(f"seed {seed}: the weights of step {steps} were missing or damaged, and are made again")
+        return True
+
     def _resume(self, networks: list[Network], folder: RunFolder | None) -> int:
         """Restore the state of each, all of one step; −1 if there is none."""
         if folder is None:
@@ -191,10 +208,13 @@ class Sitting:
         for network in networks:
             place = folder.seed(network.seed)
             state = place.last_state(self.earlier)
+            step = -1 if state is None else state[0]
+            if damage := place.cut_short(self.recipe, step):
+                self.say(f"{damage}; it goes on without the missing part")
             if state is not None:
                 network.restore(state[1])
-            steps.add(-1 if state is None else state[0])
-            place.forget_after(-1 if state is None else state[0])
+            steps.add(step)
+            place.forget_after(step)
         (step,) = steps
         if step >= 0:
             self.say(f"seed {', '.join(str(n.seed) for n in networks)}: from step {step} of {self.recipe.steps}")
