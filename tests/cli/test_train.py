@@ -126,6 +126,15 @@ def test_finished_is_left_alone(train, tmp_path):
     assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
 
 
+def test_a_warm_up_longer_than_the_training_is_shortened_with_a_line_or_refused(train, refusal, tmp_path):
+    code, _, said = train("--out", tmp_path / "run")
+    first, note, *_ = said.splitlines()
+    assert code == 0 and note == "warm-up shortened from 50 steps to 1: there are only 12 in all"
+    assert wt.load(tmp_path / "run").recipe.schedule.warmup == 1
+    line = refusal("train", *TINY, "--warmup", 500, "--out", tmp_path / "other")
+    assert "warmup = 500: must be at most steps = 12" in line and not (tmp_path / "other").exists()
+
+
 def test_time_is_up_and_then_it_goes_on(train, tmp_path):
     out = tmp_path / "run"
     code, shown, said = train("--out", out, "--max-minutes", "1e-9")

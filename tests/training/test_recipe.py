@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.training.cases import BIJECTION, SMALL_HMM, tiny
 from windtunnel.errors import InputError
-from windtunnel.training import Optimiser, Recipe, Schedule, recipe_for
+from windtunnel.training import Optimiser, Recipe, Schedule, recipe_for, train
 from windtunnel.training.recipes import generic, quick
 from windtunnel.training.standard import NAMED, STANDARD
 from windtunnel.training.start import apply_options
@@ -249,3 +249,29 @@ def test_a_bad_number_of_seeds_is_told_in_one_line(seeds, told):
 
 def test_which_seeds_can_be_said():
     assert apply_options(tiny(), (7, 2), {}).seeds == (7, 2)
+
+
+# --- a warm-up that is longer than the training
+def test_a_warm_up_that_was_asked_for_must_end_before_the_training_does():
+    for options in ({"warmup": 500, "steps": 20}, {"warmup": 7}):
+        with pytest.raises(InputError, match=rf"warmup = {options['warmup']}: must be at most steps = \d+$"):
+            apply_options(tiny(), None, options)
+    assert apply_options(tiny(), None, {"warmup": 20, "steps": 20}).schedule.warmup == 20
+
+
+def test_a_recipe_s_own_warm_up_is_shortened_to_the_steps_asked_for_and_told():
+    said: list[str] = []
+    recipe = tiny(steps=800, warmup=50)
+    short = apply_options(recipe, None, {"steps": 20}, say=said.append)
+    assert short == recipe.with_options(steps=20, warmup=2)
+    assert said == ["warm-up shortened from 50 steps to 2: there are only 20 in all"]
+    assert apply_options(recipe, None, {"steps": 50}, say=said.append).schedule.warmup == 50 and len(said) == 1
+
+
+def test_a_recipe_that_is_given_whole_is_trained_as_it_is_and_its_long_warm_up_told(tmp_path):
+    said: list[str] = []
+    recipe = tiny(steps=2, warmup=50)
+    for _ in range(2):
+        assert train(recipe=recipe, out=tmp_path, device="cpu", say=said.append).recipe == recipe
+    told = "the warm-up of 50 steps is longer than the training, which has 2"
+    assert said == [told, f"{tmp_path} is finished (2 steps); nothing to do"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Annotated
 
@@ -82,8 +83,9 @@ class RecipeFlags:
     """Any other option of the model, may be repeated: positions=rope, style=stacked, context=position, state=32 …"""
 
 
-def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str) -> Recipe:
-    """The committed recipe of the pair, or that of the preset, with the flags that were given."""
+def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str, say: Callable[[str], None]) -> Recipe:
+    """The committed recipe of the pair, or that of the preset, with the flags that were given; `say` is told what had
+    to be fitted to them."""
     apart = ("preset", "seeds", "option")
     typed = {f.name: getattr(flags, f.name) for f in fields(RecipeFlags) if f.name not in apart}
     options = {name: value for name, value in typed.items() if value is not None}
@@ -97,7 +99,7 @@ def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str) -> 
         if name in options:
             _require_known(model, name, f"--{name.replace('_', '-')}")
     preset = flags.preset or default_preset(device)
-    return apply_options(recipe_for(tunnel, model, preset), flags.seeds, options)
+    return apply_options(recipe_for(tunnel, model, preset), flags.seeds, options, say=say)
 
 
 def _require_known(model: str, name: str, typed: str) -> None:

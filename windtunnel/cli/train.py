@@ -47,12 +47,13 @@ def run(words: list[str]) -> None:
     model, words = _split(words)
     tunnel, options = parse_tunnel(Train, "train", words, then="MODEL")
     device = require_device(options.device or default_device())
-    recipe = recipe_from(tunnel, model, options, device)
+    notes: list[str] = []
+    recipe = recipe_from(tunnel, model, options, device, notes.append)
     network = models.build(model, tunnel, quiet=True, **recipe.model_options)  # a bad option is told before any folder
     size = models.describe(network)
-    heading = str(size)
     if options.preset is None and default_preset(device) == "quick":
-        heading += "\nno GPU, so this is the small `quick` recipe; --preset standard for the committed one"
+        notes.append("no GPU, so this is the small `quick` recipe; --preset standard for the committed one")
+    heading = "\n".join([str(size), *notes])
     trained = train(
         recipe=recipe,
         out=options.out,

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float32
 from torch import Tensor
 
-from windtunnel.training.recipe import Schedule
+from windtunnel.training.recipe import Recipe, Schedule
 
 
 def rate_table(schedule: Schedule, steps: int) -> Float32[Tensor, " steps"]:
@@ -26,6 +26,11 @@ def rate_table(schedule: Schedule, steps: int) -> Float32[Tensor, " steps"]:
     else:
         fall = 1.0 - progress
     return (rise * (schedule.floor + (1.0 - schedule.floor) * fall)).float()
+
+
+def never_peaks(recipe: Recipe) -> bool:
+    """Is the warm-up longer than the whole training, which then ends before the rate has come to its peak?"""
+    return recipe.schedule.warmup > recipe.steps
 
 
 def ladder_steps(steps: int, rungs: int) -> list[int]:

@@ -18,6 +18,7 @@ from windtunnel.training.folder import RunFolder
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
 from windtunnel.training.run import Run
+from windtunnel.training.schedule import never_peaks
 from windtunnel.training.sitting import Say, Sitting
 from windtunnel.training.trackers import Tracker, open_tracker
 from windtunnel.tunnels import Tunnel
@@ -55,7 +56,8 @@ def train(
     device          cpu or cuda; by default a GPU if there is one
     max_minutes     stop after that long with everything saved; the same call goes on from there
     earlier         if the last saved state is damaged, go on from the intact one before it
-    say             told one line when something is worth a line (continuing, already finished, stopped)
+    say             told one line when something is worth a line (continuing, already finished, stopped, a warm-up
+                    that was shortened to fit the steps)
     turn            makes a context to step in, entered once everything is built: lets several processes share a card
     """
     say = say or (lambda line: None)
@@ -74,13 +76,15 @@ def train(
         given = [name for name, value in (("tunnel", tunnel), ("preset", preset)) if value is not None]
         given += ["model"] * isinstance(model, str)
         require(not given, " and ".join(given), "given", "left out with a recipe, which brings its own")
-    recipe = apply_options(recipe, seeds, options, factory)
+    recipe = apply_options(recipe, seeds, options, factory, say)
     if is_foreign(recipe.tunnel):
         check(recipe.tunnel)
     if max_minutes is not None:
         require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
         require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
     if out is None or not RunFolder(out).exists():
+        if never_peaks(recipe):  # a recipe that was given whole is trained as it is
+            say(f"the warm-up of {recipe.schedule.warmup} steps is longer than the training, which has {recipe.steps}")
         _require_separate_networks(recipe, factory)
     sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier, turn)
     if out is None:
@@ -90,9 +94,16 @@ def train(
 
 
 def apply_options(
-    recipe: Recipe, seeds: int | tuple[int, ...] | None, options: dict[str, Any], factory: Factory | None = None
+    recipe: Recipe,
+    seeds: int | tuple[int, ...] | None,
+    options: dict[str, Any],
+    factory: Factory | None = None,
+    say: Say = lambda line: None,
 ) -> Recipe:
     """Put each option where it belongs: into the recipe's parts, or (what they do not know) into the model's.
+
+    A warm-up longer than the whole training would leave it at a fraction of its learning rate.  Asked for, it is
+    refused; one that the recipe brought along for more steps than were asked for is shortened, and `say` is told.
 
     factory  the function that builds the model, where it is not known by the recipe's name for it
     """
@@ -118,7 +129,13 @@ def apply_options(
         # A given size replaces the recipe's size; it is not mixed with it.
         kept = {k: v for k, v in recipe.model_options.items() if not (size & theirs.keys() and k in size)}
         mine["model_options"] = kept | theirs
-    return recipe.with_options(**mine)
+    changed = recipe.with_options(**mine)
+    if never_peaks(changed) and {"warmup", "steps"} & mine.keys():
+        given = changed.schedule.warmup
+        require("warmup" not in mine, "warmup", given, f"at most steps = {changed.steps}")
+        changed = changed.with_options(warmup=changed.steps // 10)
+        say(f"warm-up shortened from {given} steps to {changed.schedule.warmup}: there are only {changed.steps} in all")
+    return changed
 
 
 def _require_separate_networks(recipe: Recipe, factory: Factory | None) -> None:
