@@ -14,7 +14,7 @@ import io
 import re
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -43,8 +43,11 @@ class _Page(io.StringIO):
         return sys.__stdout__ is not None and sys.__stdout__.isatty()
 
 
-def parse(form: type[Form], words: Sequence[str], prog: str) -> Form:
-    """An instance of the dataclass `form`, filled from the command line.  --help prints and exits (SystemExit 0)."""
+def parse(form: type[Form], words: Sequence[str], prog: str, others: Collection[str] = ()) -> Form:
+    """An instance of the dataclass `form`, filled from the command line.  --help prints and exits (SystemExit 0).
+
+    others  names that are no flags, but that its flag --option takes: whoever types one as a flag is told
+    """
     if flag := _without_value(words):
         raise InputError(f"{flag} has no value: must be {allowed(_flags(form).get(flag, str))}")
     box, page = io.StringIO(), _Page()
@@ -61,7 +64,7 @@ def parse(form: type[Form], words: Sequence[str], prog: str) -> Form:
         raise InputError(_what_is_wrong(form, words, box.getvalue())) from None
     sys.stderr.write(box.getvalue())  # a warning, should there be one
     if strangers:
-        raise InputError(_what_is_unknown(form, strangers[0], prog))
+        raise InputError(_is_an_option(strangers, others) or _what_is_unknown(form, strangers[0], prog))
     _require_sizes(filled)
     return filled
 
@@ -181,6 +184,17 @@ def _typed(words: Sequence[str], flag: str) -> str:
         elif inside:
             value.append(word)
     return " ".join(value)
+
+
+def _is_an_option(strangers: Sequence[str], others: Collection[str]) -> str:
+    """The line for a flag that has to be given by --option, as it would be typed; otherwise nothing."""
+    flag, equals, value = strangers[0].partition("=")
+    name = flag.removeprefix("--").replace("-", "_")
+    if not flag.startswith("--") or name not in others:
+        return ""
+    if not equals and len(strangers) > 1 and not strangers[1].startswith("--"):
+        value = strangers[1]
+    return f"unknown option {flag!r}: must be `--option {name}={value or '…'}`, as it is one of the model's own"
 
 
 def _what_is_unknown(form: type, word: str, prog: str) -> str:

@@ -45,7 +45,8 @@ class Train(RecipeFlags):
 def run(words: list[str]) -> None:
     """Train, then say where the run stands and what to type next."""
     model, words = _split(words)
-    tunnel, options = parse_tunnel(Train, "train", words, then="MODEL")
+    others = (models.option_names(model) or []) if model else []
+    tunnel, options = parse_tunnel(Train, "train", words, then="MODEL", others=others)
     device = require_device(options.device or default_device())
     notes: list[str] = []
     recipe = recipe_from(tunnel, model, options, device, notes.append)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import MISSING, dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -29,9 +29,11 @@ _MATRICES = ("transition", "emission")
 _MATRICES_HELP = 'JSON file {"transition": [[…]], "emission": [[…]]}: one fixed chain, no header; sizes are its own.'
 
 
-def parse_tunnel(command: type[Command], name: str, words: Sequence[str], then: str = "") -> tuple[Tunnel, Command]:
+def parse_tunnel(
+    command: type[Command], name: str, words: Sequence[str], then: str = "", others: Collection[str] = ()
+) -> tuple[Tunnel, Command]:
     """The tunnel and the options of `windtunnel NAME TUNNEL …`.  `command` is a dataclass of the command's options;
-    `then` names what its users type between the tunnel and the options, for the help."""
+    `then` names what its users type between the tunnel and the options, for the help; `others` as in `parse`."""
     if words and words[0] in ("-h", "--help"):
         print(_help(command, name, then))
         raise SystemExit(0)
@@ -43,7 +45,7 @@ def parse_tunnel(command: type[Command], name: str, words: Sequence[str], then: 
         raise InputError(f"tunnel {chosen}: its field {shared!r} must be renamed, `{name}` has an option of that name")
     form = make_dataclass(command.__name__, [("tunnel", twin)], bases=(command,), kw_only=True, frozen=True)
     form.__doc__ = command.__doc__
-    options: Any = parse(form, rest, prog=f"windtunnel {name} {chosen} {then}".rstrip())
+    options: Any = parse(form, rest, prog=f"windtunnel {name} {chosen} {then}".rstrip(), others=others)
     values = {option: getattr(options.tunnel, option) for option in names}
     for option, hint in get_type_hints(cls).items():
         if values.get(option) == "none" and types.NoneType in get_args(hint):
