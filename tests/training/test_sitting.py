@@ -248,8 +248,28 @@ def test_bad_gradients_with_a_good_loss_never_reach_the_disk(tmp_path, monkeypat
 def test_without_a_folder_a_broken_loss_says_that_there_is_no_checkpoint(monkeypatch):
     loss = Network.loss
     monkeypatch.setattr(Network, "loss", lambda net: loss(net) * math.nan)
-    with pytest.raises(InputError, match="not finite at step 0; there is no checkpoint; try a lower learning rate"):
+    with pytest.raises(InputError, match="not finite at step 0; there is no checkpoint; the model itself"):
+        on_cpu(RECIPE)
+    monkeypatch.setattr(Network, "loss", lambda net: loss(net) * (math.nan if int(net.step) == 1 else 1.0))
+    with pytest.raises(InputError, match="not finite at step 1; there is no checkpoint; try a lower learning rate"):
         on_cpu(RECIPE)  # nor is there a folder that could be in the way
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_predictions_that_are_no_numbers_from_the_start_are_not_blamed_on_the_learning_rate(tmp_path, precision):
+    class Broken(Counts):
+        def forward(self, tokens, features, readout):
+            return super().forward(tokens, features, readout) * math.nan
+
+    recipe = tiny(model="broken", model_options={}, precision=precision)
+    with pytest.raises(Diverged) as error:
+        train(model=Broken, recipe=recipe, out=tmp_path, device="cpu")
+    assert one_line(error) == (
+        "seed 0: the predictions were not finite before any step; there is no checkpoint yet; the model itself gives "
+        "them, its first weights or its forward; no learning rate has acted yet"
+        + "; precision float32 may help"
+        * (precision == "bfloat16")
+    )
 
 
 def test_advice_after_divergence_can_be_followed(tmp_path):
@@ -279,7 +299,8 @@ def test_divergence_says_what_is_kept(tmp_path, monkeypatch, every, rungs, bad, 
     with pytest.raises(Diverged) as error:
         on_cpu(tiny(steps=20, checkpoint_every=every, ladder=rungs), tmp_path)
     found = error.value.found
-    assert found.endswith(told) and one_line(error).startswith(f"{found}; try in another folder a lower")
+    advice = "try in another folder a lower" if bad else "the model itself gives them"
+    assert found.endswith(told) and one_line(error).startswith(f"{found}; {advice}")
     if "weights" in told:
         assert f"of step {load(tmp_path).ladder()[-1]}" in told
 

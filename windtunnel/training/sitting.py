@@ -232,7 +232,7 @@ class Sitting:
             try:
                 record = {"step": step, "loss_bits": loss_bits, **network.validate()}
             except NotNumbers:  # weights may be finite, and too large for what is computed with them
-                what = f"the predictions were not finite after step {step}"
+                what = f"the predictions were not finite {f'after step {step}' if step else 'before any step'}"
                 raise self._diverged(network, folder, what, step) from None
             if folder is not None:
                 folder.seed(network.seed).log(record)
@@ -261,9 +261,14 @@ class Sitting:
 
     def _diverged(self, network: Network, folder: RunFolder | None, what: str, step: int) -> Diverged:
         saved = "there is no checkpoint" if folder is None else _saved(folder.seed(network.seed), step)
+        found = f"seed {network.seed}: {what}; {saved}"
+        if step == 0:  # what is computed with the first weights no learning rate has touched
+            advice = "the model itself gives them, its first weights or its forward; no learning rate has acted yet"
+            halved = self.recipe.precision != "float32"
+            return Diverged(found, network.seed, advice + "; precision float32 may help" * halved)
         where = "" if folder is None else "in another folder "  # this one goes on with its own recipe alone
         advice = f"try {where}a lower learning rate (lr is {self.recipe.optimiser.lr:g}), a longer warm-up, or"
-        return Diverged(f"seed {network.seed}: {what}; {saved}", network.seed, f"{advice} precision float32")
+        return Diverged(found, network.seed, f"{advice} precision float32")
 
 
 def _saved(place: SeedFolder, broken: int) -> str:
