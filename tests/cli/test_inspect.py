@@ -136,6 +136,25 @@ def test_json_equals_the_library_and_replaces_what_was_there(place, inspected):
     assert {entry.instrument for entry in load_survey(place).entries} == {"heads", "clusters"}
 
 
+def test_replacing_one_instrument_keeps_the_others_or_names_what_it_forgets(place, inspected):
+    def numbers(instrument):
+        return [found.to_dict() for _, found in load_survey(place).measurements(instrument)]
+
+    inspected(place, "--only", "lens,ablate,heads")
+    lens = numbers("lens")
+    shown, told = inspected(place, "--only", "ablate", "--replace")
+    assert told == ["1/1  ablate, seed 0"] and "kept from the earlier survey: lens, heads" in shown
+    assert numbers("lens") == lens and numbers("ablate") and numbers("heads")
+    shown, told = inspected(place, "--only", "ablate", "--replace", "--seed", 3)
+    assert told == ["windtunnel: forgotten, as made with other settings or weights: lens, heads", "1/1  ablate, seed 0"]
+    assert "kept from" not in shown and not numbers("lens") and numbers("ablate")
+    _, told = inspected(place, "--only", "ablate", "--replace")  # nothing else is there to lose
+    assert told == ["1/1  ablate, seed 0"]
+    (place / "survey.json").write_text("{")
+    _, told = inspected(place, "--only", "ablate", "--replace")
+    assert told[0].startswith(f"windtunnel: forgotten: {place / 'survey.json'}: must be JSON, but is damaged")
+
+
 def test_what_cannot_be_measured_is_one_line_and_the_rest_runs(place, inspected, tmp_path):
     shown, _ = inspected(place, "--only", "horoscope,lens")
     assert "not measured: horoscope: no such instrument: must be one of keys" in shown and "logit lens" in shown

@@ -12,7 +12,7 @@ from windtunnel.cli.flags import Device, Switch, shown
 from windtunnel.cli.no_numbers import no_numbers
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import is_shipped, open_run
-from windtunnel.cli.progress import stages
+from windtunnel.cli.progress import say, stages
 from windtunnel.cli.survey import print_all, print_summary
 from windtunnel.cli.tunnel import describe
 from windtunnel.environment import default_device, require_device
@@ -48,7 +48,8 @@ class Inspect:
     device: Device = None
     """Where to compute; a GPU if there is one."""
     replace: Switch = False
-    """Forget the survey that is there, and measure anew."""
+    """Measure anew what is asked for.  The rest of the survey stays where it was made in the same way, else it is
+    forgotten, and named."""
     all: Switch = False
     """Print every measurement, not only the strongest of each kind."""
     json: Switch = False
@@ -67,7 +68,8 @@ def run(words: list[str]) -> None:
     settings: dict[str, Any] = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
     place = Path("runs") / f"zoo-{folder}" if is_shipped(folder) else folder
     with locked(place, only=NAME):  # not the run's own lock: one that is being trained may be looked into
-        earlier = None if options.replace else _earlier(place, settings_of(subject, **settings))
+        alike = settings_of(subject, **settings)
+        earlier = _rest(place, alike, selected(only)[0]) if options.replace else _earlier(place, alike)
         with stages() as progress:
             try:
                 keep = partial(_keep, folder=place)
@@ -114,6 +116,22 @@ def _earlier(place: Path, settings: dict[str, Any]) -> Survey | None:
         told = ", ".join(words.get(name, name) for name in differs)
         raise InputError(f"{place / NAME}: was made with other settings ({told}): must be the same; {way_out}")
     return found
+
+
+def _rest(place: Path, settings: dict[str, Any], anew: list[str]) -> Survey | None:
+    """What stays of the survey that is there when some instruments measure anew; what does not is told."""
+    if not (place / NAME).exists():
+        return None
+    try:
+        found = load_survey(place)
+    except InputError as error:
+        say(f"forgotten: {error}")
+        return None
+    rest = found.of(name for name in NAMES if name not in anew)
+    names = list(dict.fromkeys(entry.instrument for entry, _ in rest.measurements()))
+    if names and found.differences(settings):
+        say(f"forgotten, as made with other settings or weights: {', '.join(names)}")
+    return rest if names and not found.differences(settings) else None
 
 
 def _reasons(survey: Survey) -> str:
