@@ -69,6 +69,15 @@ def test_an_accuracy_out_of_reach_is_told(runs, output, monkeypatch):
     assert told in " ".join(output(*words).split())
 
 
+def test_one_episode_has_no_interval_and_says_what_it_takes(runs, output):
+    told = "one episode has no interval over sequences: --episodes 2 or more gives one"
+    shown = output("evaluate", runs / "hmm", "--episodes", 1, "--device", "cpu")
+    assert "nan" not in shown and told in shown
+    assert told not in output("evaluate", runs / "hmm", "--episodes", 2, "--device", "cpu")
+    shown = output("evaluate", runs / "deep" / "bijection", "--episodes", 1, "--device", "cpu")  # two seeds have one
+    assert "nan" not in shown and told not in shown and re.search(r"^ KL, bits +[\d.]+ +[\d.]+ to [\d.]+", shown, re.M)
+
+
 def test_longer_than_trained(runs, output):
     words = ("evaluate", runs / "hmm", "--length", 7, "--episodes", 100, "--device", "cpu")
     told = json.loads(output(*words, "--json"))

@@ -71,6 +71,7 @@ def test_the_interval_of_the_curve_error_holds_its_value_near_the_floor(seed):
 def test_one_sequence_has_no_interval():
     kl = evaluate(Uniform(5), HMM(length=3), episodes=1).kl_bits
     assert kl.mean > 0 and math.isnan(kl.low) and math.isnan(kl.high)
+    assert f"{kl}" == f"{kl.mean:#.3g} (no interval)"
 
 
 def test_a_network_built_for_other_sizes_is_refused_in_one_line():

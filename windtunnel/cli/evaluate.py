@@ -136,6 +136,8 @@ def _print_result(subject: Run, result: Result) -> None:
         rows.append([title, show.number(value.mean), show.interval(value), aside.get(name, "")])
     rows.append(["calibration error", show.number(score.calibration.expected_error), "", ""])
     show.print_table("", ["run", "mean", f"95% interval\nover {score.kl_bits.over}", "for comparison"], rows, "lrrl")
+    if score.episodes == 1 and score.kl_bits.over == "sequences":
+        show.print_text("one episode has no interval over sequences: --episodes 2 or more gives one")
     if score.out_of_reach:
         show.print_text(OUT_OF_REACH, "bold")
     by_seed = zip(subject.recipe.seeds, score.kl_bits.per_seed, strict=True)

@@ -68,8 +68,8 @@ def estimate(value: Estimate) -> str:
 
 
 def interval(value: Estimate) -> str:
-    """`0.0461 to 0.0480`."""
-    return f"{number(value.low)} to {number(value.high)}"
+    """`0.0461 to 0.0480`; nothing where there is none."""
+    return "" if math.isnan(value.low) else f"{number(value.low)} to {number(value.high)}"
 
 
 def drawn_from(episodes: int, seed: int, stream: str) -> str:

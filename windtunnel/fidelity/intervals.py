@@ -58,7 +58,7 @@ class Estimate:
 
     def __format__(self, spec: str) -> str:
         """`0.0470 [0.0461, 0.0480]`; the spec applies to each number.  Where seeds differ so much that the mean lies
-        outside the interval, which is for the typical network, that one is told too."""
+        outside the interval, which is for the typical network, that one is told too.  One sequence has no interval."""
         told = _with_interval(self.mean, self.low, self.high, spec)
         return told + beside_the_mean(self.mean, self.high, self.typical, spec or "#.3g")
 
@@ -205,4 +205,6 @@ def _exp(x: float) -> float:
 
 def _with_interval(mean: float, low: float, high: float, spec: str) -> str:
     spec = spec or "#.3g"
+    if math.isnan(low):
+        return f"{resolved(mean):{spec}} (no interval)"
     return f"{resolved(mean):{spec}} [{resolved(low):{spec}}, {resolved(high):{spec}}]"
