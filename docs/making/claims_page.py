@@ -9,7 +9,7 @@ from typing import Any
 from findings import in_full
 
 from windtunnel.study.files import markdown
-from windtunnel.study.ledger import tally
+from windtunnel.study.ledger import published, tally
 from windtunnel.study.paper_plan import AGAIN, BESIDE_SEEDS
 from windtunnel.study.presets import plan_for
 from windtunnel.study.quantity import Quantity
@@ -23,9 +23,9 @@ COLUMNS = ["id", "statement", "published", "what decided", "verdict"]
 def counted(study: StudyFolder) -> str:
     """For README.md: how many of each kind, and what the study took."""
     ledger = study.ledger()
-    unpublished = sum(entry["published"].startswith("none") for entry in ledger)
+    theirs = published(ledger)
     return (
-        f"Of {len(ledger)} statements, {len(ledger) - unpublished} of them the paper's and {unpublished} of our own"
+        f"Of {len(ledger)} statements, {theirs} of them the paper's and {len(ledger) - theirs} of our own"
         f" that take one of those further: {tally(ledger)}. {_how_far(study)} {_cost(study.head())}"
     )
 

@@ -153,13 +153,15 @@ def test_the_headline_says_the_result(source):
     assert sum(counts.values()) == len(source.ledger) == len(wt.study.CLAIMS)
     judged = [entry | {"outcome": "reproduced" if i < 3 else "not reproduced"} for i, entry in enumerate(source.ledger)]
     lines = headline(replace(source, ledger=judged, judge=None))
+    theirs = sum(not entry["published"].startswith("none") for entry in judged)
+    assert 0 < theirs < len(judged)
     assert lines == [
-        f"{len(judged)} published claims: 3 reproduced and {len(judged) - 3} not reproduced.",
+        f"{len(judged)} claims, {theirs} of them published: 3 reproduced and {len(judged) - 3} not reproduced.",
         realised(source),
     ]
     nothing = [entry | {"outcome": "not tested at this scale"} for entry in source.ledger]
     lines = headline(replace(source, ledger=nothing, judge=None))
-    assert lines[0] == realised(source) and "none of the" in lines[1]
+    assert lines[0] == realised(source) and f"none of {len(nothing)} claims, {theirs} of them published," in lines[1]
     assert headline(Source(source.path)) == ["No network and no verdict yet."]
 
 

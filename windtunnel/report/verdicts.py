@@ -10,6 +10,7 @@ from windtunnel.report.fidelity_charts import scores
 from windtunnel.report.shares import realised
 from windtunnel.report.source import Source
 from windtunnel.report.words import bits, enumerated
+from windtunnel.study.ledger import published
 from windtunnel.study.quantity import number
 from windtunnel.study.verdict import DECIDED, OUTCOMES, UNTESTED
 
@@ -39,10 +40,11 @@ def _judged(source: Source) -> list[str]:
     counts = tally(source)
     if not counts:
         return []
+    claims = f"{len(source.ledger)} claims, {published(source.ledger)} of them published"
     if not any(counts[outcome] for outcome in DECIDED):
-        return [f"A demonstration: none of the {len(source.ledger)} published claims is judged at this size."]
+        return [f"A demonstration: none of {claims}, is judged at this size."]
     verdicts = [f"{count} {LABELS[outcome]}" for outcome, count in counts.items() if count]
-    told = f"{len(source.ledger)} published claims: {enumerated(verdicts)}"
+    told = f"{claims}: {enumerated(verdicts)}"
     return [f"{told}." if source.judge is None else f"{told}, says the full-size study in {source.judge}."]
 
 

@@ -28,6 +28,11 @@ def tally(entries: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{count} {words.get(outcome, outcome)}" for outcome, count in counts.items() if count) or "none"
 
 
+def published(entries: Sequence[Mapping[str, Any]]) -> int:
+    """How many of the claims are the paper's; the others are our own, which take one of those further."""
+    return sum(not entry["published"].startswith("none") for entry in entries)
+
+
 def ledger_entry(claim: Claim, verdict: Verdict, elsewhere: Mapping[str, Verdict]) -> dict[str, Any]:
     """A claim and its verdict as plain data; rounded, so that the last bit of a machine makes no other file."""
     told = {"id": claim.id, "claim": claim.words, "verdict": verdict.words}
