@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from copy import deepcopy
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from windtunnel.report.fidelity_charts import distance, entropy, fidelity_charts
 from windtunnel.report.geometry_charts import geometry_charts
 from windtunnel.report.mechanism_charts import ablation_map, mechanism_charts
 from windtunnel.report.page import render
+from windtunnel.report.palette import SHARES, SHARES_DARK, contrast
 from windtunnel.report.readings import places, spoken
-from windtunnel.report.shares import primitives, realised
+from windtunnel.report.shares import LEVELS, depth, primitives, realised
 from windtunnel.report.source import Source
 from windtunnel.report.verdicts import headline, tally
 from windtunnel.report.words import enumerated, interval, listed, share, short
@@ -212,6 +214,18 @@ def test_primitives(source):
     record = source.cells["bijection-replacement-mlp"]["primitive"]
     drawn = next(row for row in table.rows if row.name == "mlp").shares[table.columns.index(column)]
     assert drawn.mean == share(record["share"]["mean"]) and drawn.left == f"{short(record['kl_bits'], 2)} bits"
+
+
+def test_what_is_partial_is_never_coloured_as_what_is_realised(source):
+    shares = (-0.3, 0.0, 0.099, 0.1, 0.5, 0.936, 0.9499, 0.95, 1.0)
+    depths = [depth(share) for share in shares]
+    assert depths == sorted(depths) and depths[:3] == [0, 0, 0] and depths[-2:] == [LEVELS, LEVELS]
+    assert 0 < depths[3] < depths[4] < depths[5] == depths[6] < LEVELS and depth(float("nan")) == 0
+    for colours in (SHARES, SHARES_DARK):
+        assert len(set(colours)) == LEVELS + 1
+        steps = [contrast(one, other) for one, other in pairwise(colours)]
+        assert max(steps) == steps[-1] > 1.25  # seen at a glance
+    assert "deepest colour is for 0.95 and more, none for less than 0.10" in render(source)
 
 
 def test_worlds_and_networks_have_one_order(source):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel.report.chart import Cloud, Heat
-from windtunnel.report.palette import CONTINUOUS, LIGHT, SEQUENTIAL, ink_on
-from windtunnel.report.shares import LEVELS, Primitives
+from windtunnel.report.palette import CONTINUOUS, LIGHT, SEQUENTIAL, SHARES, ink_on
+from windtunnel.report.shares import Primitives
 
 INK, SOFT = "#1a1e24", "#6b7280"
 FEW = 60  # fields into which their value is written
@@ -83,7 +83,7 @@ def draw_cloud(figure: Any, axes: Any, cloud: Cloud, markers: Sequence[str]) -> 
 
 
 def draw_primitives(table: Primitives, style: dict[Any, Any]) -> Any:
-    """The primitives table: shade by share, the interval written in, the yardsticks below."""
+    """The primitives table: shade by share as on the page, the interval written in, the yardsticks below."""
     import matplotlib
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
@@ -103,8 +103,7 @@ def draw_primitives(table: Primitives, style: dict[Any, Any]) -> Any:
             for j, share in enumerate(row.shares):
                 if share is None:
                     continue
-                face = SEQUENTIAL[round(2 * share.level / LEVELS)]  # the darker ones would hide the text
-                axes.add_patch(Rectangle((j, i), 1, 1, facecolor=face, edgecolor="white", lw=2))
+                axes.add_patch(Rectangle((j, i), 1, 1, facecolor=SHARES[share.level], edgecolor="white", lw=2))
                 axes.text(j + 0.5, i + 0.36, f"{share.mean} {share.ends}", ha="center", va="center", fontsize=7.5)
                 axes.text(j + 0.5, i + 0.72, f"{share.state}, {share.left}", ha="center", va="center", fontsize=6.5)
         for j, text in enumerate(texts):

@@ -25,6 +25,9 @@ KEYS = {
 SEQUENTIAL = ("#f4f7fb", "#c6dbef", "#7fb0dc", "#3b7fbf", "#0b4f94", "#062a57")
 """From little to much; darkens steadily, so it prints in grey."""
 SEQUENTIAL_DARK = ("#171c22", "#1d3a5c", "#23598f", "#3a82c4", "#7db6ee", "#d8ebff")
+SHARES = ("#ffffff", "#edf4fb", "#dae8f6", "#c3d9ef", "#a8c8e8", "#6ea7d9")
+"""Fields of the primitives table, by depth; the last step is the largest, for it is the one that counts."""
+SHARES_DARK = ("#171c22", "#1a2733", "#1c3144", "#1e3c57", "#20486c", "#2a66a3")
 CONTINUOUS = ("#2b0b57", "#6a1f86", "#b8377a", "#ee6f57", "#f9b04a")
 """For clouds, from low to high."""
 CONTINUOUS_DARK = ("#7b5bd6", "#b65cc0", "#f0708a", "#feb17d", "#fcfdbf")

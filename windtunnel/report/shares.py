@@ -10,7 +10,7 @@ from windtunnel.report.chart import Table
 from windtunnel.report.palette import KEYS
 from windtunnel.report.source import Source
 from windtunnel.report.words import enumerated, share, short
-from windtunnel.study.primitives import PRIMITIVES
+from windtunnel.study.primitives import ABSENT, PRIMITIVES, REALISED
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import STATES, entries
 
@@ -32,7 +32,7 @@ class Field:
     """One field of the primitives table.
 
     mean, ends  the share and its interval;  left  bits that the subject is still away from exact inference
-    level       depth of colour, 0 (none of the primitive) … LEVELS (all of it)
+    level       depth of colour: 0 below the line of "absent", LEVELS from the line of "realised" on, even steps between
     """
 
     state: str
@@ -100,7 +100,7 @@ def primitives(source: Source) -> Primitives:
 def _field(record: Mapping[str, Any]) -> Field:
     """From the record of a share."""
     state, mean = record["state"], number(record["share"]["mean"])
-    level = 0 if state == "void" or not mean > 0 else min(LEVELS, round(LEVELS * min(mean, 1.0)))
+    level = 0 if state == "void" else depth(number(record["median"]) if record["bimodal"] else mean)
     if record["bimodal"]:
         ends = f"{record['successes']} of {len(record['per_seed'])} seeds"
         shown = share(record["median"])
@@ -109,6 +109,17 @@ def _field(record: Mapping[str, Any]) -> Field:
         ends = "" if None in (low, high) else f"[{share(low)}, {share(high)}]"
         shown = share(mean)
     return Field(state, SIGNS[state], shown, ends, f"{short(record['kl_bits'], 2)} bits", record["told"], level)
+
+
+def depth(share: float) -> int:
+    """How deep a share is coloured.  The deepest is kept for what can be realised, so that 0.94 never looks like 1.
+
+    >>> [depth(share) for share in (-0.4, 0.09, 0.1, 0.32, 0.6, 0.936, 0.95, 1.0)]
+    [0, 0, 1, 2, 3, 4, 5, 5]
+    """
+    if not share >= ABSENT:  # nor where it is no number
+        return 0
+    return LEVELS if share >= REALISED else 1 + int((LEVELS - 1) * (share - ABSENT) / (REALISED - ABSENT))
 
 
 def realised(source: Source) -> str:
