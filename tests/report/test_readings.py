@@ -13,7 +13,7 @@ from windtunnel.mechanism.estimate import measured
 from windtunnel.mechanism.heads import ROTATED
 from windtunnel.mechanism.losses import TURNED
 from windtunnel.report.head_charts import head_distribution, head_map
-from windtunnel.report.mechanism_charts import LATE, ROLES, ablation_map
+from windtunnel.report.mechanism_charts import LATE, REMOVED, ROLES, ablation_map
 from windtunnel.report.readings import HOW, MOVED, beside_nulls, significance, spoken
 from windtunnel.report.sections import sections
 from windtunnel.report.source import Source
@@ -41,11 +41,12 @@ def late(*records: dict[str, Any]):
 def test_every_length_that_has_a_reading_is_shown_and_the_others_say_why():
     name = "bits lost with late attention off"
     found = [reading(name, 0.1, seed, length=20, positions="all") for seed in (0, 1)]
-    why = {"name": "late attention off, length 30", "missing": "length = 30: must be at most 20."}
-    panel = late(*found, why, why, {"name": "swap", "missing": "of no concern here"})
+    why, too = (
+        {"name": f"late attention off, length {at}", "missing": f"length = {at}: must be at most 20."} for at in (30, 50)
+    )
+    panel = late(*found, why, too, why, {"name": "swap", "missing": "of no concern here"})
     assert panel.series[-1].y == ["length 20, all"]
-    assert panel.note.endswith("Not here: late attention off, length 30, length = 30: must be at most 20.")
-    assert panel.note.count("Not here") == 1
+    assert panel.note.split("\n")[1:] == ["Not here: length 30 and 50 (no such length here)."]
     more = late(*found, reading(name, 0.5, length=50, positions="all"))
     assert more.series[-1].y == ["length 20", "length 50"] and "Not here" not in more.note
 
@@ -53,7 +54,20 @@ def test_every_length_that_has_a_reading_is_shown_and_the_others_say_why():
 def test_a_reading_without_an_answer_says_why():
     name = "bits lost with late attention off"
     panel = late(reading(name, 0.1), reading(name, None, 1) | {"note": "not identifiable: position fixes it"})
-    assert "Not here: bits lost with late attention off, not identifiable: position fixes it." in panel.note
+    assert panel.note.endswith("\nNot here: bits lost with late attention off (position fixes it).")
+
+
+def test_a_subspace_that_could_be_removed_elsewhere_is_named_with_its_place():
+    name, why = "bits lost to ablation of a subspace", "not identifiable: position alone fixes the entropy here"
+    absent = [{"name": f"swap of the entropy axis at blocks.{at}.residual", "missing": why} for at in (0, 1)]
+
+    def note(subspace: str) -> str:
+        place = {"method": "zero", "subspace": subspace, "tensor": "blocks.2.residual"}
+        chart = beside_nulls(of(reading(name, 0.1, **place), *absent), REMOVED)
+        return chart.views["hmm-transformer"][0].note.split("\n")[-1]
+
+    assert note("written belief") == "Not here: entropy axis (position alone fixes the entropy)."
+    assert note("entropy axis") == "Not here: entropy axis after layer 0 and 1 (position alone fixes the entropy)."
 
 
 def test_a_null_shows_the_mean_of_its_draws_and_their_range():

@@ -21,6 +21,7 @@ from windtunnel.report.palette import KEYS, LIGHT
 DASHES = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "D", "^", "v", "P")
 LETTERS = 15  # on an inch
+SMALL = 0.85  # the size of words below a panel that has a note
 ROOM = 4.0  # inches for the words around a panel, before they are measured
 FLOOR = 1e-6  # bits below which a line may leave its panel
 STYLE: dict[Any, Any] = {
@@ -196,8 +197,10 @@ def _seen(values: Sequence[Any], log: bool) -> list[Any]:
 
 
 def _set_axes(axes: Any, panel: Panel, rows: list[str], width: float) -> None:
-    words = "\n".join(_wrapped(part, LETTERS * width) for part in (panel.x, panel.note) if part)
-    axes.set(xlabel=words, xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
+    small = SMALL if panel.note else 1.0
+    parts = [part for part in (panel.x, *panel.note.split("\n")) if part]
+    axes.set_xlabel("\n".join(_wrapped(part, LETTERS * width / small) for part in parts), fontsize=8 * small)
+    axes.set(xscale="log" if panel.log_x else "linear", yscale="log" if panel.log_y else "linear")
     for axis, log, floor in ((axes.xaxis, panel.log_x, None), (axes.yaxis, panel.log_y, FLOOR)):
         along = "x" if axis is axes.xaxis else "y"
         if log:

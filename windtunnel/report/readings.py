@@ -6,7 +6,7 @@ What an instrument could not read, and why, stands below the dots: a place that 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.source import Source
-from windtunnel.report.words import listed, short
+from windtunnel.report.words import enumerated, listed, short
 from windtunnel.study.evidence import null_mean, over_seeds
 from windtunnel.study.quantity import number
 
@@ -82,16 +82,57 @@ def _panels(records: Sequence[Record], question: Question) -> list[Panel]:
     *most, last = [panel for panel in found if panel is not None] or [None]
     if last is None:
         return []
-    why = [f"Not here: {line}." for line in _why_not(records, question)]
-    return [*most, replace(last, note=" ".join([last.note, *why]).strip())]
+    return [*most, replace(last, note="\n".join(line for line in (last.note, _why_not(records, question)) if line))]
 
 
-def _why_not(records: Sequence[Record], question: Question) -> list[str]:
-    """Why there is no number: of readings without an answer, and of what could not be read at all; each said once."""
+def _why_not(records: Sequence[Record], question: Question) -> str:
+    """What has no number, and why, on one line: readings without an answer, and what could not be read at all."""
     found = [r for r in records if r["name"] in question.names and r.get("value") is None and r.get("note")]
     absent = [r for r in records if "missing" in r and r["name"].startswith(tuple(question.absent))]
-    lines = [f"{r['name']}, {r['note']}" for r in found] + [f"{r['name']}, {r['missing']}" for r in absent]
-    return list(dict.fromkeys(line.rstrip(".") for line in lines))
+    read = [r for r in records if r["name"] in question.names and r.get("value") is not None]
+    seen = {str(value) for r in read for value in r.get("where", {}).values()}
+    reasons: dict[str, list[str]] = {}
+    for name, why in [(r["name"], r["note"]) for r in found] + [(_absent(r["name"], seen), r["missing"]) for r in absent]:
+        reasons.setdefault(_because(why), []).append(name)
+    told = [f"{'; '.join(_together(names))} ({why})" for why, names in reasons.items()]
+    return f"Not here: {'; '.join(told)}." if told else ""
+
+
+def _absent(name: str, seen: Collection[str]) -> str:
+    """What could not be read, without the words that its chart already says.
+
+    >>> _absent("late attention off, length 12", ()), _absent("swap of the entropy axis at blocks.3.residual", ())
+    ('length 12', 'entropy axis')
+    """
+    basis, at, place = name.removeprefix("swap of the ").partition(" at ")
+    if at and basis in seen:  # it could be read elsewhere
+        return f"{basis} {spoken({'place': place})}"
+    return basis.rpartition(", ")[2]
+
+
+def _because(why: str) -> str:
+    """A reason in a few words; the line of an error, which speaks to who typed it, as a statement.
+
+    >>> _because("length = 12: must be at most symbols = 8 when keys are drawn without replacement.")
+    'no such length here'
+    >>> _because("not identifiable: position alone fixes the entropy here")
+    'position alone fixes the entropy'
+    """
+    why = re.sub(r"^(\w+) = [^:]*: must .*", r"no such \1 here", why.rstrip(".").removeprefix("not identifiable: "))
+    return why if why.startswith("no such") else why.removesuffix(" here")
+
+
+def _together(names: Iterable[str]) -> list[str]:
+    """Names that differ by their last number alone, as one; each said once.
+
+    >>> _together(["length 12", "length 20", "length 12", "role: memory"])
+    ['length 12 and 20', 'role: memory']
+    """
+    stems: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        stem = re.sub(r"\d+$", "", name)
+        stems.setdefault(stem, []).append(name.removeprefix(stem))
+    return [stem + enumerated(ends) for stem, ends in stems.items()]
 
 
 def places(records: Sequence[Record], name: str, **where: Any) -> dict[str, list[Record]]:
