@@ -15,7 +15,8 @@ import windtunnel as wt
 from windtunnel.report import read
 from windtunnel.report.beyond_charts import capacity, lengths
 from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series, tidy, to_plain
-from windtunnel.report.fidelity_charts import distance, entropy, fidelity_charts, per_position
+from windtunnel.report.curves import how_many
+from windtunnel.report.fidelity_charts import distance, entropy, fidelity_charts, per_position, scores
 from windtunnel.report.geometry_charts import geometry_charts
 from windtunnel.report.mechanism_charts import ablation_map, mechanism_charts
 from windtunnel.report.page import render
@@ -27,6 +28,7 @@ from windtunnel.report.verdicts import headline, tally
 from windtunnel.report.words import enumerated, interval, listed, share, short
 from windtunnel.study.results import StudyFolder
 from windtunnel.training import load
+from windtunnel.tunnels import HMM
 
 
 def chart(*panels: Panel) -> Chart:
@@ -233,6 +235,46 @@ def test_worlds_and_networks_have_one_order(source):
     assert source.ordered(source.networks)[:2] == ["hmm-transformer", "hmm-lstm"]
     views = [list(chart.views) for chart in fidelity_charts(source) if len(chart.views) == 3]
     assert views and all(view == ["hmm", "bijection-replacement", "urn"] for view in views)
+
+
+def test_a_run_alone_stands_beside_simple_predictors_and_has_the_kl_of_evaluate(scratch):
+    run = load(scratch / "runs" / "hmm-lstm")
+    found = read(run.path, with_zoo=False)
+    mean = wt.evaluate(run).kl_bits.mean
+    assert scores(found)["hmm-lstm"]["mean"] == pytest.approx(mean, rel=1e-4)
+    assert headline(found) == [f"The closest network, hmm-lstm, is {short(mean)} bits from exact inference."]
+    (panel,) = distance(found).views["hmm"]
+    known = wt.evaluate(wt.baselines(run.tunnel)["window-1"], run.tunnel)
+    other = deepcopy(found.exhibits["hmm-lstm"])
+    other["origin"]["source"], other["curves"]["kl_bits"]["mean"] = "zoo", 1e-9
+    assert headline(replace(found, exhibits=found.exhibits | {"shipped": other})) == headline(found)
+    hollow = {s.name: s.x[0] for s in panel.series if s.role == "null"}
+    assert {"uniform", "window-1", "window-2"} <= hollow.keys() and panel.note == ""
+    assert hollow["window-1"] == pytest.approx(known.kl_bits.mean, rel=1e-4)
+
+
+def test_a_network_too_large_for_all_episodes_says_on_how_many_it_was_scored(scratch):
+    found = read(scratch / "runs" / "hmm-lstm", with_zoo=False)
+    few = deepcopy(found.exhibits["hmm-lstm"])
+    few["curves"]["episodes"] = 266
+    found = replace(found, exhibits={"hmm-lstm": few})
+    assert headline(found)[0].endswith("from exact inference (the first 266 of evaluate's 4,096 test episodes).")
+    note = distance(found).views["hmm"][0].note
+    assert note == "Scored for this page on the first 266 of evaluate's 4,096 test episodes."
+    assert how_many(HMM(), "cuda", 10**9) == how_many(HMM(), "cpu", 1) == 4096
+
+
+def test_tunnels_of_one_kind_and_several_sizes_are_told_apart(source):
+    """Their scores do not compare, nor do their simple predictors."""
+    one = source.exhibits["urn-transformer"]
+    longer = deepcopy(one)
+    longer["tunnel"] |= {"length": 12}
+    found = Source(source.path, exhibits={"urn-transformer": one, "mine": longer})
+    assert list(distance(found).views) == ["urn (length 6)", "urn (length 12)"]
+    assert (found.short("urn-transformer"), found.short("mine")) == ("transformer", "mine")
+    beside = replace(source, exhibits={**source.exhibits, "mine": longer})
+    assert beside.world("mine") == "urn (length 12)" and beside.world("urn-transformer") == "urn"
+    assert Source(source.path, exhibits={"mine": longer}).world("mine") == "urn"
 
 
 def test_a_predictor_that_is_infinitely_wrong_is_named_so(source):

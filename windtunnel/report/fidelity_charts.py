@@ -10,9 +10,9 @@ import numpy as np
 
 from windtunnel.report.beyond_charts import INTERVALS, capacity, lengths
 from windtunnel.report.chart import Chart, Panel, Series
-from windtunnel.report.curves import references
+from windtunnel.report.curves import scored_on
 from windtunnel.report.source import Source
-from windtunnel.report.words import bits, listed
+from windtunnel.report.words import bits, enumerated, listed
 from windtunnel.study.quantity import number
 
 
@@ -42,12 +42,11 @@ def distance(source: Source) -> Chart | None:
             mean, low, high = ([number(found[name][part])] for part in ("mean", "low", "high"))
             label = source.short(name)
             series.append(Series(label, mean, [label], low, high, source.model(name), "points", across=True))
-        known = source.references(world)
-        bases = {base: number(known[base]["kl_bits"]) for base in references(known)}
+        bases = source.scale(world)
         rows = sorted(bases, key=lambda base: _finite(bases[base]))
         named = {base: base if math.isfinite(bases[base]) else f"{base}: ∞" for base in rows}
         series += [Series(base, [bases[base]], [named[base]], key="baseline", role="null") for base in rows]
-        views[world] = [Panel(x="KL, bits", y="who", log_x=True, series=series)]
+        views[world] = [Panel(x="KL, bits", y="who", log_x=True, series=series, note=_looked_into(source, names))]
         best.append(f"{world}: {source.short(names[0])} {bits(found[names[0]]['mean'])}")
     if not views:
         return None
@@ -56,6 +55,13 @@ def distance(source: Source) -> Chart | None:
         + INTERVALS
     )
     return Chart("distance", "Distance from Bayes", say, "Best network per tunnel. " + listed(best), views, "tunnel")
+
+
+def _looked_into(source: Source, names: Sequence[str]) -> str:
+    """On which episodes this page itself scored a network, where `windtunnel evaluate` takes more of them."""
+    own = [source.exhibits[name]["curves"] for name in names if name not in source.networks]
+    found = dict.fromkeys(on for on in map(scored_on, own) if on)
+    return f"Scored for this page on {enumerated(found)}." if found else ""
 
 
 def entropy(source: Source) -> Chart | None:
@@ -117,10 +123,7 @@ def _baselines(world: str, names: Sequence[str], source: Source, steps: int) -> 
         if name in source.exhibits:
             found = source.exhibits[name]["curves"]["baselines"]
             return [Series(base, along, list(map(number, kl)), role="reference") for base, kl in found.items()]
-    level = source.references(world)
-    return [
-        Series(base, along, [number(level[base]["kl_bits"])] * steps, role="reference") for base in references(level)
-    ]
+    return [Series(base, along, [level] * steps, role="reference") for base, level in source.scale(world).items()]
 
 
 def _banded(name: str, source: Source, curve: str) -> Series:

@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from windtunnel.errors import InputError
 from windtunnel.mechanism.survey_file import to_dict
 from windtunnel.report import subjects as find
+from windtunnel.report.curves import references
 from windtunnel.report.exhibit import gather
 from windtunnel.report.palette import KEYS
 from windtunnel.report.subjects import Subject
+from windtunnel.study.quantity import number
 from windtunnel.study.results import StudyFolder, committed
 from windtunnel.study.verdict import UNTESTED
 
@@ -59,7 +63,15 @@ class Source:
         for cell in self.networks.values():
             if cell["recipe"]["tunnel"] == tunnel:
                 return cell["world"]
-        return "other" if tunnel is None else tunnel["name"]
+        return "other" if tunnel is None else self._told_apart(tunnel)
+
+    def _told_apart(self, tunnel: Mapping[str, Any]) -> str:
+        """A tunnel's name; with its sizes where another of that name is at hand, for scores of the two do not compare."""
+        name = tunnel["name"]
+        rivals = [record["tunnel"] for record in self.exhibits.values() if record["tunnel"]["name"] == name]
+        rivals += [cell["recipe"]["tunnel"] for cell in self.networks.values() if cell["world"] == name]
+        sizes = [f"{part} {value}" for part, value in tunnel.items() if any(r.get(part) != value for r in rivals)]
+        return f"{name} ({', '.join(sizes)})" if sizes else name
 
     def model(self, name: str) -> str:
         """The architecture of a cell or an exhibit."""
@@ -70,7 +82,7 @@ class Source:
 
     def short(self, name: str) -> str:
         """The name without its world, as in a legend."""
-        return name.removeprefix(f"{self.world(name)}-") or name
+        return name.removeprefix(f"{self.world(name).partition(' (')[0]}-") or name
 
     def worlds(self, names: Iterable[str]) -> dict[str, list[str]]:
         """World -> those of the names that belong to it: plain recipes first, in the order of the architectures."""
@@ -99,9 +111,17 @@ class Source:
         return self.short(name) != self.model(name)
 
     def references(self, world: str, condition: str = "home") -> Mapping[str, Mapping[str, Any]]:
-        """Baselines of a world: name -> metric -> number; empty where they were not measured."""
+        """Baselines of a world as the study scored them: name -> metric -> number; empty where it did not."""
         record = self.cells.get(f"{world}-references", {})
         return record.get("conditions", {}).get(condition, {}).get("baselines", {})
+
+    def scale(self, world: str) -> dict[str, float]:
+        """KL of simple predictors at home, in bits: the study's, else those that stand beside a network of the world."""
+        if known := self.references(world):
+            return {base: number(known[base]["kl_bits"]) for base in references(known)}
+        beside = next((r for name, r in self.exhibits.items() if self.world(name) == world), None)
+        found = beside["curves"]["baselines"] if beside else {}
+        return {base: float(np.mean(list(map(number, kl)))) for base, kl in found.items()}
 
 
 def read(

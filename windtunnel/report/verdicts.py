@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from windtunnel.report.chart import Table
+from windtunnel.report.curves import scored_on
 from windtunnel.report.fidelity_charts import scores
 from windtunnel.report.shares import realised
 from windtunnel.report.source import Source
@@ -44,16 +45,19 @@ def _judged(source: Source) -> list[str]:
     if not any(counts[outcome] for outcome in DECIDED):
         return [f"A demonstration: none of {claims}, is judged at this size."]
     verdicts = [f"{count} {LABELS[outcome]}" for outcome, count in counts.items() if count]
-    told = f"{claims}: {enumerated(verdicts)}"
-    return [f"{told}." if source.judge is None else f"{told}, says the full-size study in {source.judge}."]
+    line = f"{claims}: {enumerated(verdicts)}"
+    return [f"{line}." if source.judge is None else f"{line}, says the full-size study in {source.judge}."]
 
 
 def _closest(source: Source) -> str:
     found = scores(source)
+    zoo = {name for name, record in source.exhibits.items() if record["origin"]["source"] == "zoo"} - {*source.networks}
+    found = {name: score for name, score in found.items() if name not in zoo} or found  # the page is about one's own
     best = min(found, key=lambda name: number(found[name]["mean"]), default=None)
     if best is None:
         return "No network and no verdict yet."
-    return f"The closest network, {best}, is {bits(found[best]['mean'])} from exact inference."
+    on = scored_on(source.exhibits[best]["curves"]) if best not in source.networks else ""
+    return f"The closest network, {best}, is {bits(found[best]['mean'])} from exact inference{f' ({on})' if on else ''}."
 
 
 def tally(source: Source) -> dict[str, int]:
