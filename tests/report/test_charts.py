@@ -277,12 +277,15 @@ def test_tunnels_of_one_kind_and_several_sizes_are_told_apart(source):
     assert Source(source.path, exhibits={"mine": longer}).world("mine") == "urn"
 
 
-def test_a_predictor_that_is_infinitely_wrong_is_named_so(source):
+def test_a_predictor_that_is_infinitely_wrong_or_exact_is_named_so(source):
     cells = {name: deepcopy(cell) for name, cell in source.cells.items()}
     cells["hmm-references"]["conditions"]["home"]["baselines"]["window-1"]["kl_bits"] = "inf"
     panel = distance(replace(source, cells=cells)).views["hmm"][0]
     drawn = next(s for s in panel.series if s.name == "window-1")
     assert drawn.y == ["window-1: ∞"] and to_plain(drawn)["x"] == [None]
+    cells["hmm-references"]["conditions"]["home"]["baselines"]["window-1"]["kl_bits"] = 0.0
+    panel = distance(replace(source, cells=cells)).views["hmm"][0]
+    assert next(s for s in panel.series if s.name == "window-1").y == ["window-1: exact"]  # 0 is on no log axis
 
 
 def test_words():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.report.axes import LEAST
 from windtunnel.report.beyond_charts import INTERVALS, capacity, lengths
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.curves import scored_on
@@ -44,7 +45,7 @@ def distance(source: Source) -> Chart | None:
             series.append(Series(label, mean, [label], low, high, source.model(name), "points", across=True))
         bases = source.scale(world)
         rows = sorted(bases, key=lambda base: _finite(bases[base]))
-        named = {base: base if math.isfinite(bases[base]) else f"{base}: ∞" for base in rows}
+        named = {base: base + _off_the_axis(bases[base]) for base in rows}
         series += [Series(base, [bases[base]], [named[base]], key="baseline", role="null") for base in rows]
         views[world] = [Panel(x="KL, bits", y="who", log_x=True, series=series, note=_looked_into(source, names))]
         best.append(f"{world}: {source.short(names[0])} {bits(found[names[0]]['mean'])}")
@@ -55,6 +56,11 @@ def distance(source: Source) -> Chart | None:
         + INTERVALS
     )
     return Chart("distance", "Distance from Bayes", say, "Best network per tunnel. " + listed(best), views, "tunnel")
+
+
+def _off_the_axis(value: float) -> str:
+    """What a row says of a number that has no place on a log axis, so that its dot is not missed."""
+    return ": ∞" if not math.isfinite(value) else ": exact" if value <= LEAST else ""
 
 
 def _looked_into(source: Source, names: Sequence[str]) -> str:
