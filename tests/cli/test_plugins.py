@@ -135,6 +135,40 @@ def test_a_factory_that_fails_is_told_in_one_line(tmp_path, monkeypatch, refusal
     assert "model narrow: its factory failed" in line and "(ValueError in narrow_model.py:3: too narrow)" in line
 
 
+def test_a_page_of_a_run_that_needs_a_plugin_says_what_to_type(tmp_path):
+    (tmp_path / "mine.py").write_text(MODULE)
+    small = ("--steps", 2, "--batch", 8, "--validation-episodes", 8, "--device", "cpu")
+    for model, out in (("blind", "all/own"), ("mlp", "all/built-in")):
+        done = windtunnel(
+            tmp_path,
+            "--plugin",
+            "mine",
+            "train",
+            "bijection",
+            model,
+            "--symbols",
+            3,
+            "--length",
+            3,
+            *small,
+            "--out",
+            out,
+        )
+        assert done.returncode == 0, done.stderr
+    for words in (("report", "all/own"), ("figures", "all/own", "--no-zoo")):  # not a page of the zoo without the run
+        done = windtunnel(tmp_path, *words)
+        assert done.returncode == 2 and not (tmp_path / "all" / "own" / "report.html").exists()
+        assert f"`windtunnel --plugin MODULE {' '.join(words)}`" in done.stderr.splitlines()[-1]
+        assert "no study.json" not in done.stderr
+    done = windtunnel(tmp_path, "report", "all", "--no-zoo")  # beside one that can be shown it is named
+    assert done.returncode == 0 and "missing: own (" in done.stdout
+    assert "--plugin MODULE): windtunnel --plugin MODULE report all --no-zoo\n" in done.stdout
+    done = windtunnel(tmp_path, "--plugin", "mine", "report", "all", "--no-zoo")
+    assert done.returncode == 0 and "own (" not in done.stdout
+    assert "windtunnel --plugin mine inspect all/" in done.stdout
+    assert "windtunnel --plugin mine report all --no-zoo\n" in (tmp_path / "all" / "report.html").read_text()
+
+
 def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal):
     place = tmp_path / "own"
     place.mkdir()

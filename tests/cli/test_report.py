@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from windtunnel.cli.main import main
+from windtunnel.study.results import committed
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,7 @@ def test_figures_say_what_is_missing(run_folder, tmp_path, capsys):
     assert {path.name for path in (tmp_path / "f").iterdir()} == {"entropy-hmm.pdf", "entropy-hmm.png"}
     told = capsys.readouterr().out
     assert "missing: layer ablations" in told and f"windtunnel inspect {run_folder} --only ablate" in told
+    assert f" && windtunnel {' '.join(words)}\n" in told and "windtunnel report" not in told  # what was typed, again
     assert "(2 files)" in told
 
 
@@ -62,6 +64,19 @@ def test_a_history_that_was_cut_short_is_missing_from_the_page_and_told(runs, tm
         assert (f"missing: the training history of hmm ({why}" in told) == damaged == ("it was cut short" in page)
         assert ("Distance against training time" in page) != damaged
         assert "training histories" not in told and "KL per step" not in told
+
+
+def test_a_run_is_not_told_to_make_a_study(run_folder, tmp_path, monkeypatch, capsys):
+    """It would need a GPU, and go into another folder; the study that is there takes the run beside it."""
+    study = committed()
+    assert study is not None
+    assert main(["report", str(run_folder), "--no-zoo", "--out", str(tmp_path / "a.html")]) == 0
+    told = capsys.readouterr().out
+    assert "reproduce" not in told and "other lengths" not in told
+    assert f"primitives table: windtunnel report {study.path} --runs {run_folder}\n" in told
+    monkeypatch.setattr("windtunnel.report.lacks.committed", lambda: None)
+    assert main(["report", str(run_folder), "--no-zoo", "--out", str(tmp_path / "a.html")]) == 0
+    assert "primitives table: windtunnel reproduce --preset paper\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["report", "figures"])

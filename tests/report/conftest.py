@@ -13,7 +13,7 @@ from benchmarks.browser import NONE, chromium, find
 from tests.report.demo import make_demo
 from tests.report.scale import make_scale
 from tests.report.watched import Watched
-from windtunnel.report import Source, read, write_page
+from windtunnel.report import Asked, Source, read, write_page
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,7 +35,8 @@ def made_once(tmp_path_factory, worker_id) -> Callable[[Callable[[Path], Path]],
             fcntl.flock(lock, fcntl.LOCK_EX)  # the first process makes it, the others wait
             if not (folder / "report.html").exists():
                 study(folder)
-                write_page(read(folder, with_zoo=False), folder / "report.html", ["--no-zoo"])
+                found = read(folder, with_zoo=False, asked=Asked(options=["--no-zoo"]))
+                write_page(found, folder / "report.html")
         return folder
 
     return make

@@ -42,7 +42,8 @@ def test_every_length_that_has_a_reading_is_shown_and_the_others_say_why():
     name = "bits lost with late attention off"
     found = [reading(name, 0.1, seed, length=20, positions="all") for seed in (0, 1)]
     why, too = (
-        {"name": f"late attention off, length {at}", "missing": f"length = {at}: must be at most 20."} for at in (30, 50)
+        {"name": f"late attention off, length {at}", "missing": f"length = {at}: must be at most 20."}
+        for at in (30, 50)
     )
     panel = late(*found, why, too, why, {"name": "swap", "missing": "of no concern here"})
     assert panel.series[-1].y == ["length 20, all"]

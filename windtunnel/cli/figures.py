@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from windtunnel.cli import plugins
 from windtunnel.cli.flags import Device, Folder, Runs, Switch, shown
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_shown
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
-from windtunnel.report import read, write_figures
+from windtunnel.report import Asked, read, write_figures
 from windtunnel.report.figures import missing
 from windtunnel.training.files import require_writable_folder
 
@@ -41,7 +42,8 @@ def run(words: list[str]) -> None:
     require_shown(folder, "figures")
     device = require_device(options.device or default_device())
     require_writable_folder(out)  # before the minutes of looking into networks
-    source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
+    by = Asked("figures", words[1:], plugins.named())
+    source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say, asked=by)
     only = None if options.only is None else [name for name in options.only.split(",") if name]
     written = write_figures(source, out, only=only, say=say)
     for lack in missing(source):

@@ -33,10 +33,19 @@ def taken_out(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return modules, rest
 
 
+_named: list[str] = []  # by the command line that is being run
+
+
+def named() -> list[str]:
+    """The modules that `--plugin` named, for a command that tells what to type next; the environment's stay there."""
+    return list(_named)
+
+
 def load(modules: Iterable[str]) -> None:
     """Import the modules, and those of the environment first.  One that cannot be imported is told in one line."""
+    _named[:] = modules
     listed = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
-    named = [(name, f"{VARIABLE}={name}") for name in listed] + [(name, f"{FLAG} {name}") for name in modules]
+    named = [(name, f"{VARIABLE}={name}") for name in listed] + [(name, f"{FLAG} {name}") for name in _named]
     for name, typed in named:
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())  # last: a file of the user's must not hide an installed package

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from windtunnel.cli import plugins
 from windtunnel.cli.flags import Device, File, Runs, Switch
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_shown
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
-from windtunnel.report import Source, read, write_page
+from windtunnel.report import Asked, Source, read, write_page
 from windtunnel.report.figures import missing
 from windtunnel.training.files import require_writable
 
@@ -38,7 +38,7 @@ class Report:
 def run(words: list[str]) -> None:
     """Read, write, say what is missing, say where."""
     folder, options = parse_folder(Report, "report", words, "DIR")
-    source, page = made(folder, options, words[1:])
+    source, page = made(folder, options, Asked("report", words[1:], plugins.named()))
     for lack in missing(source):
         print(f"missing: {lack.what}: {lack.command}")  # unwrapped: commands and paths are there to be copied
     print(told(page))
@@ -49,16 +49,16 @@ def write(folder: Path, options: Report) -> Path:
     return made(folder, options)[1]
 
 
-def made(folder: Path, options: Report, arguments: Sequence[str] = ()) -> tuple[Source, Path]:
-    """What was read, and the page of it; `arguments` are told on the page as the way to make it again."""
+def made(folder: Path, options: Report, by: Asked | None = None) -> tuple[Source, Path]:
+    """What was read, and the page of it; `by` is told on the page as the way to make it again."""
     out = options.out or folder / "report.html"
     if out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a file, not a folder")
     require_shown(folder, "report")
     device = require_device(options.device or default_device())
     require_writable(out)  # before the minutes of looking into networks
-    source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say)
-    return source, write_page(source, out, arguments)
+    source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say, asked=by)
+    return source, write_page(source, out)
 
 
 def told(page: Path) -> str:

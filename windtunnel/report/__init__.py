@@ -5,8 +5,9 @@ write_page(source, "report.html")
 write_figures(source, "figures")
 """
 
+from windtunnel.report.asked import Asked
 from windtunnel.report.figures import write_figures
 from windtunnel.report.page import write_page
 from windtunnel.report.source import Source, read
 
-__all__ = ["Source", "read", "write_figures", "write_page"]
+__all__ = ["Asked", "Source", "read", "write_figures", "write_page"]

@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from windtunnel.report.source import Source
+from windtunnel.report.source import MODULE, Source, unregistered
 from windtunnel.report.words import enumerated, listed
 from windtunnel.study.presets import PRESETS, plan_for
+from windtunnel.study.results import committed
 from windtunnel.study.verdict import UNTESTED
 
 
@@ -69,7 +70,7 @@ def charts_lacking(expected: Mapping[str, tuple[str, str]], there: Collection[st
     """One line for all that the same command makes."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for chart, (what, kind) in expected.items():
-        if chart not in there and _possible(source, chart):
+        if chart not in there and _possible(source, chart, kind):
             groups.setdefault(_command(source, kind, chart), []).append((what, kind))
     return [
         Lack(enumerated(what for what, _ in mine), command.replace("INSTRUMENTS", ",".join(kind for _, kind in mine)))
@@ -78,19 +79,19 @@ def charts_lacking(expected: Mapping[str, tuple[str, str]], there: Collection[st
 
 
 def _command(source: Source, kind: str, chart: str = "") -> str:
-    """The command that makes what is lacking."""
-    folder = shlex.quote(str(source.path))
+    """The command that makes what is lacking, and the one that was typed again, with its options."""
+    asked = source.asked
     if kind == STUDY:  # a study goes into its own folder, never into that of a run or of another preset
         own = source.head is not None and source.head["preset"] == "paper"
-        return "windtunnel reproduce --preset paper" + (f" --out {folder}" if own else "")
+        return "windtunnel reproduce --preset paper" + (f" --out {shlex.quote(str(source.path))}" if own else "")
     if kind == NETWORKS:
-        return f"windtunnel report {folder} --runs RUN"
+        return asked.again(source.path, run="RUN")
     if kind == LADDER:
-        return f"windtunnel train TUNNEL MODEL --ladder 12 --out RUN && windtunnel report {folder} --runs RUN"
+        train = asked.typed("train", "TUNNEL", "MODEL", "--ladder", "12", "--out", "RUN")
+        return f"{train} && {asked.again(source.path, run='RUN')}"
     run = _run_for(source, chart)
-    if run is None:
-        return f"windtunnel inspect RUN --only INSTRUMENTS && windtunnel report {folder} --runs RUN"
-    return f"windtunnel inspect {shlex.quote(str(run))} --only INSTRUMENTS && windtunnel report {folder}"
+    inspect = asked.typed("inspect", run or "RUN", "--only", "INSTRUMENTS")
+    return f"{inspect} && {asked.again(source.path, run='' if run else 'RUN')}"
 
 
 def _run_for(source: Source, chart: str) -> Path | None:
@@ -99,8 +100,10 @@ def _run_for(source: Source, chart: str) -> Path | None:
     return next((run for run in found if run is not None), None)
 
 
-def _possible(source: Source, chart: str) -> bool:
-    """In a run's own folder, what none of the runs looked into can have is no lack."""
+def _possible(source: Source, chart: str, kind: str) -> bool:
+    """In a folder of runs, what a study alone has is no lack; in a run's own, nor what none of those there can have."""
+    if kind == STUDY and source.head is None:
+        return False
     if chart == "training-time" and histories_lacking(source):
         return False  # told there, and why
     own = [name for name, record in source.exhibits.items() if record["origin"]["source"] == "run"]
@@ -139,20 +142,31 @@ def _unfinished(source: Source) -> list[Lack]:
 def verdicts_lacking(source: Source) -> list[Lack]:
     """What the verdict section is without."""
     full = _command(source, STUDY)
+    if source.head is None and (study := committed()) is not None:  # the runs beside the study that there is
+        beside = source.asked.typed(source.asked.command, study.path, "--runs", source.path)
+        return [Lack("the ledger of claims and the primitives table", beside)]
     if not source.ledger:
         return [Lack("the ledger of claims and the primitives table", full), *_unfinished(source)]
     judged = any(entry["outcome"] != UNTESTED for entry in source.ledger)
     return ([] if judged else [Lack("verdicts on the published claims", full)]) + _unfinished(source)
 
 
+def _another(source: Source, why: str) -> str:
+    """What shows a network that is none of a study's: its plugin, or, where its weights are damaged, another run."""
+    if unregistered(why):
+        return source.asked.again(source.path, plugins=(MODULE,))
+    train = source.asked.typed("train", "TUNNEL", "MODEL", "--out", "RUN")
+    return f"{train} && {source.asked.again(source.path, run='RUN')}"
+
+
 def episodes_lacking(source: Source) -> list[Lack]:
-    """What the stepper is without; a network that could not be opened is trained anew."""
+    """What the stepper is without; a network that could not be opened is trained anew, or its plugin named."""
     found = [] if source.exhibits else [Lack("episodes, which need the networks", _command(source, NETWORKS))]
     preset = (source.head or {}).get("preset")
     for name, why in source.refused.items():
         own = source.path / "runs" / name
         if preset is None or not own.is_dir():  # not a network of this study: nothing to be made again from here
-            found.append(Lack(f"{name} ({why})", _command(source, NETWORKS)))
+            found.append(Lack(f"{name} ({why})", _another(source, why)))
             continue
         study = ["windtunnel", "reproduce", "--preset", preset, "--out", str(source.path)]
         found.append(Lack(f"{name} ({why})", " && ".join(map(shlex.join, [["rm", "-r", str(own)], study]))))

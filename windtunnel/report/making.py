@@ -113,7 +113,7 @@ def lanes(source: Source) -> int:
     return max((one.get("lanes", 1) for one in sittings if one["device"] != "cpu"), default=1)
 
 
-def commands(source: Source, arguments: list[str]) -> list[str]:
+def commands(source: Source) -> list[str]:
     """What to type to have the study, and then this page, again."""
     folder = shlex.quote(str(source.path))
     study = (
@@ -121,7 +121,7 @@ def commands(source: Source, arguments: list[str]) -> list[str]:
         if source.head is None
         else [f"windtunnel reproduce --preset {shlex.quote(source.head['preset'])} --out {folder}"]
     )
-    return [*study, shlex.join(["windtunnel", "report", str(source.path), *arguments])]
+    return [*study, source.asked.again(source.path)]
 
 
 def made_by() -> str:

@@ -30,14 +30,14 @@ VERDICT = ("ledger.html.j2", "primitives.html.j2")
 EPISODE_BYTES = 4_500_000  # of all networks in the stepper together
 
 
-def write_page(source: Source, path: str | Path, arguments: Sequence[str] = ()) -> Path:
-    """Write the page; `arguments` are those that were given beside the folder, for the command it prints."""
+def write_page(source: Source, path: str | Path) -> Path:
+    """Write the page."""
     path = Path(path)
-    write_bytes(path, render(source, arguments).encode())
+    write_bytes(path, render(source).encode())
     return path
 
 
-def render(source: Source, arguments: Sequence[str] = ()) -> str:
+def render(source: Source) -> str:
     """The whole page as text."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -71,7 +71,7 @@ def render(source: Source, arguments: Sequence[str] = ()) -> str:
         recipes=making.cards(source),
         machines=tables[3],
         lanes=making.lanes(source),
-        commands=making.commands(source, list(arguments)),
+        commands=making.commands(source),
         made_by=making.made_by(),
     )
 

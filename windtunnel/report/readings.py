@@ -92,7 +92,9 @@ def _why_not(records: Sequence[Record], question: Question) -> str:
     read = [r for r in records if r["name"] in question.names and r.get("value") is not None]
     seen = {str(value) for r in read for value in r.get("where", {}).values()}
     reasons: dict[str, list[str]] = {}
-    for name, why in [(r["name"], r["note"]) for r in found] + [(_absent(r["name"], seen), r["missing"]) for r in absent]:
+    for name, why in [(r["name"], r["note"]) for r in found] + [
+        (_absent(r["name"], seen), r["missing"]) for r in absent
+    ]:
         reasons.setdefault(_because(why), []).append(name)
     told = [f"{'; '.join(_together(names))} ({why})" for why, names in reasons.items()]
     return f"Not here: {'; '.join(told)}." if told else ""

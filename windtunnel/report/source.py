@@ -15,6 +15,7 @@ import numpy as np
 from windtunnel.errors import InputError
 from windtunnel.mechanism.survey_file import to_dict
 from windtunnel.report import subjects as find
+from windtunnel.report.asked import Asked
 from windtunnel.report.curves import references
 from windtunnel.report.exhibit import gather
 from windtunnel.report.palette import KEYS
@@ -25,6 +26,8 @@ from windtunnel.study.verdict import UNTESTED
 
 TUNNELS = ("hmm", "bijection", "recall", "urn")
 """In the order in which a reader meets them: the one with the simplex first."""
+MODULE = "MODULE"
+"""Stands for the plugin that nobody named, in what is to be typed."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Source:
     readings  name -> records of instruments, from the cell or from the run's own survey
     refused   networks that could not be looked into: name -> why
     judge     the full-size study that the ledger was taken from, where this study judges no claim itself
+    asked     the command by which all this was asked for
     """
 
     path: Path
@@ -49,6 +53,7 @@ class Source:
     readings: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
     judge: Path | None = None
+    asked: Asked = field(default_factory=Asked)
 
     @property
     def networks(self) -> dict[str, Mapping[str, Any]]:
@@ -66,7 +71,7 @@ class Source:
         return "other" if tunnel is None else self._told_apart(tunnel)
 
     def _told_apart(self, tunnel: Mapping[str, Any]) -> str:
-        """A tunnel's name; with its sizes where another of that name is at hand, for scores of the two do not compare."""
+        """A tunnel's name; with its sizes where another of that name is at hand, as their scores do not compare."""
         name = tunnel["name"]
         rivals = [record["tunnel"] for record in self.exhibits.values() if record["tunnel"]["name"] == name]
         rivals += [cell["recipe"]["tunnel"] for cell in self.networks.values() if cell["world"] == name]
@@ -116,7 +121,7 @@ class Source:
         return record.get("conditions", {}).get(condition, {}).get("baselines", {})
 
     def scale(self, world: str) -> dict[str, float]:
-        """KL of simple predictors at home, in bits: the study's, else those that stand beside a network of the world."""
+        """KL of simple predictors at home, in bits: the study's, else those scored beside a network of the world."""
         if known := self.references(world):
             return {base: number(known[base]["kl_bits"]) for base in references(known)}
         beside = next((r for name, r in self.exhibits.items() if self.world(name) == world), None)
@@ -131,13 +136,15 @@ def read(
     with_zoo: bool = True,
     device: str = "cpu",
     say: Callable[[str], None] = lambda line: None,
+    asked: Asked | None = None,
 ) -> Source:
     """Read a results folder (or a folder of runs), and look into the networks that are there.
 
     runs      more run folders, or folders of them
     with_zoo  look into the shipped networks too; else none is shown, also where an earlier page kept what it saw
+    asked     the command by which this was asked for: what a page that lacks something tells to type again
     """
-    path = Path(folder)
+    path, asked = Path(folder), asked or Asked()
     if not path.is_dir():
         raise InputError(f"{path}: must be a folder that exists")
     study = StudyFolder(path)
@@ -145,17 +152,36 @@ def read(
     own = find.of_runs([place for place in (here, *map(Path, runs)) if place != here or here.is_dir()], device)
     if not study.exists() and not own:  # before anything is looked into: that takes minutes
         raise InputError(f"{path}: must be a results folder (it has no study.json), or hold finished runs")
-    found: dict[str, Subject] = (find.of_zoo() if with_zoo else {}) | own
+    zoo = {name: subject for name, subject in find.of_zoo().items() if name not in own} if with_zoo else {}
     head = study.head() if study.exists() else None
     cells = study.cells() if head is not None else {}
     ledger, judge = _judged(study) if head is not None else ([], None)
-    readings = _readings(cells, found)  # a damaged survey is told before minutes are spent
-    exhibits, refused = gather(path, found, device, say)
-    if not with_zoo:
-        exhibits = {name: record for name, record in exhibits.items() if record["origin"]["source"] != "zoo"}
-    if head is None and not exhibits:
-        raise InputError(f"{path}: must be a results folder (it has no study.json), or hold finished runs")
-    return Source(path, head, cells, ledger, exhibits, readings, refused, judge)
+    readings = _readings(cells, {**zoo, **own})  # a damaged survey is told before minutes are spent
+    exhibits, refused = gather(path, own, device, say)
+    if head is None and own.keys() <= refused.keys():  # a page of shipped networks is not what was asked for
+        raise InputError(_why_none(path, refused, asked))
+    if with_zoo:
+        more, unread = gather(path, zoo, device, say)
+        exhibits, refused = {**exhibits, **more}, {**refused, **unread}
+    kept = {
+        name: record
+        for name, record in exhibits.items()
+        if name not in refused and (with_zoo or record["origin"]["source"] != "zoo")
+    }
+    return Source(path, head, cells, ledger, kept, readings, refused, judge, asked)
+
+
+def _why_none(path: Path, refused: Mapping[str, str], asked: Asked) -> str:
+    """Why none of the runs in a folder can be shown, in one line; with what to type where that can be said."""
+    name, why = next(iter(refused.items()))
+    others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    again = f": `{asked.again(path, plugins=(MODULE,))}`" if unregistered(why) else ""
+    return f"{name}{others} cannot be shown: {why}{again}"
+
+
+def unregistered(why: str) -> bool:
+    """Is it for want of a plugin that a network could not be opened?"""
+    return f"--plugin {MODULE}" in why
 
 
 def _judged(study: StudyFolder) -> tuple[list[dict[str, Any]], Path | None]:

@@ -57,7 +57,9 @@ def _closest(source: Source) -> str:
     if best is None:
         return "No network and no verdict yet."
     on = scored_on(source.exhibits[best]["curves"]) if best not in source.networks else ""
-    return f"The closest network, {best}, is {bits(found[best]['mean'])} from exact inference{f' ({on})' if on else ''}."
+    return (
+        f"The closest network, {best}, is {bits(found[best]['mean'])} from exact inference{f' ({on})' if on else ''}."
+    )
 
 
 def tally(source: Source) -> dict[str, int]:
