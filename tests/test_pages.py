@@ -16,6 +16,8 @@ from tests.study.planted import Planted
 from tests.study.plants import CANNOT, PLANTS, keys, order
 from windtunnel.study.claims import GEOMETRIC
 from windtunnel.study.paper_plan import SURVEYED
+from windtunnel.study.results import StudyFolder
+from windtunnel.study.scorecard import scorecard
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 from windtunnel.training import recipe_for
 from windtunnel.training.speed.rates import AS_TRAINED
@@ -28,6 +30,7 @@ import claims_page  # noqa: E402
 import geometry_page  # noqa: E402
 import map_page  # noqa: E402
 import pages  # noqa: E402
+import primitives_figure  # noqa: E402
 import readme_parts  # noqa: E402
 import readme_speed  # noqa: E402
 import speed_parts  # noqa: E402
@@ -38,6 +41,31 @@ def test_the_committed_pages_are_up_to_date():
     line = [sys.executable, "docs/making/pages.py", "--check"]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_picture_of_the_primitives_says_where_what_it_cannot_show_lies():
+    """An arrow with the number for what is off the axis; a key; 0 and 1; and shapes for who sees no colours."""
+    space = "{http://www.w3.org/2000/svg}"
+    study = StudyFolder(ROOT / "results" / "paper")
+    drawn = ElementTree.fromstring(primitives_figure.figure(study))
+    words = [text.text for text in drawn.findall(f"{space}text")]
+    arrows = {mark.findtext(f"{space}title"): mark for mark in drawn.findall(f"{space}polygon")}
+    rows = [row for row in scorecard(study.cells()) if row.network and not row.record["bimodal"]]
+    beyond = [row for row in rows if row.record["share"]["mean"] < primitives_figure.LEAST]
+    assert beyond
+    for row in beyond:
+        assert f"{row.record['share']['mean']:.2f}".replace("-", "−") in words
+        points = arrows[f"{row.subject}, {row.world}: {row.told}"].get("points").split()
+        assert float(points[0].split(",")[0]) >= primitives_figure.LEFT  # within its panel
+    panels = len({(row.primitive, row.world) for row in rows})
+    assert [words.count(tick) for tick in ("0", "1")] == [panels, panels]
+    looks = primitives_figure.LOOKS
+    for state in {row.state for row in rows}:
+        assert looks[state][2] in words
+    assert all(told in words for _, told in primitives_figure.MARKS)
+    assert (
+        len({shape for _, shape, _ in looks.values()}) == len({colour for colour, *_ in looks.values()}) == len(looks)
+    )
 
 
 def stale(root: Path) -> str:
