@@ -1,27 +1,38 @@
 """The README's picture of the page: the verdict, and the stepper in the middle of an episode, side by side.
 
-make reproduce
-python benchmarks/report_picture.py results/scratch/quick/report.html docs/page.png
+    windtunnel report results/paper
+    python benchmarks/report_picture.py results/paper/report.html docs/page.png
+
+What stands in the picture is also in the file, as text (`Description`), so that a test can hold it to the study.
 """
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 from browser import chromium
 from common import Parser, place, positive, run
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from windtunnel.errors import require
 
-WIDTH, GAP = 920, 26
-PARTS = (("header.top",), ("#verdict .card >> nth=0", "#stepper"))
-"""What is shown, row by row."""
+WIDTH, GAP = 850, 22
+TOP, CARD, STEPPER = "header.top", "#verdict .card >> nth=0", "#stepper"
+COLUMNS = ((TOP, CARD), (STEPPER,))
+"""What is shown, column by column."""
+STYLE = """
+    nav, #more, #shown { display: none; } header.top { padding: 0 !important; } .over { margin-top: 0; }
+    .views { grid-template-columns: minmax(0, 1fr) 14rem; } .chain { flex-wrap: nowrap; gap: 1.2rem; }
+    .chain td, .chain th { padding: 0.1rem 0.3rem; } .claims summary { grid-template-columns: 9.5rem 1fr 16rem; }
+"""
+"""The bar of sections would lie over the parts; and the parts stand as close as on a wider page."""
 
 
-def rows(page_file: Path, scheme: str, scale: float) -> tuple[list[list[Image.Image]], str]:
-    """Screenshots of the parts, and the colour of the page behind them."""
+def taken(page_file: Path, scheme: str, scale: float) -> tuple[list[list[Image.Image]], str, str]:
+    """Screenshots of the parts, the colour of the page behind them, and the words of the verdict."""
     with chromium() as browser:
         page = browser.new_page(
             viewport={"width": WIDTH, "height": 1400},
@@ -33,26 +44,39 @@ def rows(page_file: Path, scheme: str, scale: float) -> tuple[list[list[Image.Im
         steps = int(page.locator("#step-slider").get_attribute("max") or 1)
         page.locator("#step-slider").fill(str(max(1, round(0.8 * steps))))
         page.locator("#step-slider").blur()
-        # The bar of sections would lie over the parts, and the header has air above it that a picture needs not.
-        page.add_style_tag(content="nav { display: none; } header.top { padding: 0 0 0.5rem !important; }")
+        page.add_style_tag(content=STYLE)
+        shorten(page)
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        found = [[page.locator(part).screenshot() for part in row] for row in PARTS]
-    return [[Image.open(io.BytesIO(shot)).convert("RGB") for shot in row] for row in found], paper
+        shots = [[page.locator(part).screenshot() for part in column] for column in COLUMNS]
+        words = " ".join(" ".join(page.locator(part).inner_text() for part in (TOP, CARD)).split())
+    return [[Image.open(io.BytesIO(shot)).convert("RGB") for shot in column] for column in shots], paper, words
 
 
-def composed(parts: list[list[Image.Image]], paper: str, scale: float) -> Image.Image:
-    """The rows below each other on the page's own colour."""
+def shorten(page: Any) -> None:
+    """Of a long ledger the first claims, as many as there is room for beside the stepper."""
+
+    def height(part: str) -> float:
+        return page.locator(part).bounding_box()["height"]
+
+    for claim in reversed(page.locator(f"{CARD} >> .claims > li").all()):
+        if height(TOP) + GAP + height(CARD) <= height(STEPPER):
+            break
+        claim.evaluate("(node) => { node.hidden = true; }")
+
+
+def composed(columns: list[list[Image.Image]], paper: str, scale: float) -> Image.Image:
+    """The columns beside each other on the page's own colour."""
     gap = round(GAP * scale)
-    wide = max(sum(part.width + gap for part in row) for row in parts)
-    tall = [max(part.height for part in row) for row in parts]
-    picture = Image.new("RGB", (wide + gap, sum(tall) + gap * (len(parts) + 1)), paper)
-    top = gap
-    for row, height in zip(parts, tall, strict=True):
-        left = gap
-        for part in row:
-            picture.paste(part, (left, top))
-            left += part.width + gap
-        top += height + gap
+    wide = [column[-1].width for column in columns]  # a card's; the header is as wide as the page
+    tall = max(sum(part.height + gap for part in column) for column in columns)
+    picture = Image.new("RGB", (sum(wide) + gap * (len(columns) + 1), tall + gap), paper)
+    left = gap
+    for column, width in zip(columns, wide, strict=True):
+        top = gap
+        for part in column:
+            picture.paste(part.crop((0, 0, width, part.height)), (left, top))
+            top += part.height + gap
+        left += width + gap
     return picture
 
 
@@ -64,9 +88,11 @@ def main() -> None:
     parser.add_argument("--scale", type=positive, default=1.0, help="pixels per point")
     options = parser.parse_args()
     require(options.page.is_file(), "page", str(options.page), "a file that `windtunnel report` wrote")
-    picture = composed(*rows(options.page, options.scheme, options.scale), options.scale)
+    columns, paper, words = taken(options.page, options.scheme, options.scale)
+    picture, text = composed(columns, paper, options.scale), PngInfo()
+    text.add_itxt("Description", words)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    picture.quantize(256).save(options.out, optimize=True)
+    picture.quantize(256).save(options.out, optimize=True, pnginfo=text)
     print(f"{options.out}: {picture.width} × {picture.height}, {options.out.stat().st_size / 1e3:.0f} kB")
 
 

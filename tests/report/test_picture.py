@@ -1,4 +1,4 @@
-"""The README's picture: made by a committed command, and small."""
+"""The README's picture: made by a committed command, small, and of the committed study."""
 
 from __future__ import annotations
 
@@ -9,16 +9,41 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from windtunnel.report import Source, read
+from windtunnel.report.verdicts import LABELS, SIGNS, headline, tally
+from windtunnel.report.words import interval
+from windtunnel.study.results import StudyFolder
+
 HOME = Path(__file__).resolve().parents[2]
 PICTURE = HOME / "docs" / "page.png"
 
 
+COMMAND = "benchmarks/report_picture.py results/paper/report.html docs/page.png"
+
+
 def test_the_readme_shows_the_picture_and_says_how_it_was_made():
     text = (HOME / "README.md").read_text()
-    assert "(docs/page.png)" in text and "on the quick preset" in text
-    assert "benchmarks/report_picture.py results/scratch/quick/report.html docs/page.png" in text
+    assert "(docs/page.png)" in text and "`.venv/bin/windtunnel report results/paper`" in text
+    assert f"`.venv/bin/python {COMMAND}`" in text
     assert PICTURE.stat().st_size < 400_000
     assert Image.open(PICTURE).width > 1400
+
+
+def test_the_picture_shows_what_the_committed_study_says():
+    """The words in it are kept in the file; no browser is needed to hold them to the results."""
+    study = StudyFolder(HOME / "results" / "paper")
+    source = Source(study.path, study.head(), study.cells(), study.ledger())
+    seen = Image.open(PICTURE).text["Description"]
+    anew = f"is stale: windtunnel report results/paper && python {COMMAND}"
+    for line in headline(source):
+        assert line in seen, f"docs/page.png {anew}"
+    for outcome, count in tally(source).items():
+        assert f"{SIGNS[outcome]} {LABELS[outcome]} {count}" in seen, f"docs/page.png {anew}"
+    shown = [entry for entry in source.ledger if entry["claim"] in seen]
+    assert len(shown) >= 3
+    for entry in shown:
+        told = f"{entry['verdict']} {entry['claim']} published {entry['published']} here {entry['of']} "
+        assert f"{told}{interval(entry['value'])}" in seen, f"docs/page.png {anew}"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -29,3 +54,4 @@ def test_the_command_makes_one(browser, demo, tmp_path, scheme):
     picture = Image.open(tmp_path / "new.png").convert("L")
     assert picture.width > 1400 and picture.height > 600
     assert (picture.getpixel((2, 2)) > 200) == (scheme == "light")
+    assert headline(read(demo, with_zoo=False))[0] in Image.open(tmp_path / "new.png").text["Description"]
