@@ -118,9 +118,8 @@ def _fits(source: Source, name: str, chart: str) -> bool:
 
 def histories_lacking(source: Source) -> list[Lack]:
     """Runs whose training history is damaged: only training writes one."""
-    again = "windtunnel train TUNNEL MODEL --out RUN && windtunnel report"
     return [
-        Lack(f"the training history of {name} ({why})", f"{again} {shlex.quote(str(source.path))} --runs RUN")
+        Lack(f"the training history of {name} ({why})", _anew(source))
         for name, record in source.exhibits.items()
         if (why := (record["history"] or {}).get("missing"))
     ]
@@ -155,6 +154,11 @@ def _another(source: Source, why: str) -> str:
     """What shows a network that is none of a study's: its plugin, or, where its weights are damaged, another run."""
     if unregistered(why):
         return source.asked.again(source.path, plugins=(MODULE,))
+    return _anew(source)
+
+
+def _anew(source: Source) -> str:
+    """Another run, and what was typed, with it."""
     train = source.asked.typed("train", "TUNNEL", "MODEL", "--out", "RUN")
     return f"{train} && {source.asked.again(source.path, run='RUN')}"
 
