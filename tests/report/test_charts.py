@@ -178,6 +178,15 @@ def test_the_headline_names_who_realises_what(source):
             record["base_bits"] = 1.0  # a primitive that is worth less than 0.3 bits is void
     line = realised(replace(source, cells=cells))
     assert line == "Transformer realises accumulation and binding; MLP realises no primitive."
+    another = deepcopy(next(c for c in cells.values() if c.get("model") == "transformer" and _tests(c) == "binding"))
+    another["primitive"]["share"] |= {"mean": 0.5, "low": 0.49, "high": 0.51}
+    cells["elsewhere-transformer"] = another | {"world": "elsewhere"}
+    line = realised(replace(source, cells=cells))
+    assert line.startswith("Transformer realises accumulation and binding (1 of 2 worlds);")
+
+
+def _tests(cell: dict) -> str:
+    return (cell.get("primitive") or {}).get("primitive", "")
 
 
 def test_a_demonstration_shows_the_verdicts_of_the_committed_study(scratch, tmp_path, monkeypatch):

@@ -129,20 +129,24 @@ def realised(source: Source) -> str:
     for row in table.rows:
         if row.variant:
             continue
-        states: dict[str, set[str]] = {}
+        worlds: dict[str, list[bool]] = {}
         for column, one in zip(table.columns, row.shares, strict=True):
             if one is not None and one.state != "void":
-                states.setdefault(column.primitive, set()).add(one.state)
-        if states:
-            has.setdefault(tuple(p for p in PRIMITIVES if states.get(p) == {"realised"}), []).append(
-                SPOKEN.get(row.name, row.name)
-            )
+                worlds.setdefault(column.primitive, []).append(one.state == "realised")
+        if worlds:
+            which = tuple(_in_worlds(p, worlds[p]) for p in PRIMITIVES if any(worlds.get(p, ())))
+            has.setdefault(which, []).append(SPOKEN.get(row.name, row.name))
     told = []
     for which, names in sorted(has.items(), key=lambda item: -len(item[0])):
         verb = "realise" if len(names) > 1 else "realises"
         told.append(f"{enumerated(names)} {verb} {enumerated(which) if which else 'no primitive'}")
     line = "; ".join(told) + "."
     return line[:1].upper() + line[1:] if told else ""
+
+
+def _in_worlds(primitive: str, realised: list[bool]) -> str:
+    """The primitive; and in how many worlds, where it is not in all that test it."""
+    return primitive if all(realised) else f"{primitive} ({sum(realised)} of {len(realised)} worlds)"
 
 
 def primitives_table(source: Source) -> Table:
