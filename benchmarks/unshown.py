@@ -21,7 +21,7 @@ from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import require_choice
 from windtunnel.fidelity import equivalent_window, evaluate
 from windtunnel.mechanism import inspect
-from windtunnel.study.surveying import told
+from windtunnel.study.running.surveying import told
 from windtunnel.training import train
 from windtunnel.training.standard import hmm_transformer
 from windtunnel.tunnels import HMM

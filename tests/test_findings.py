@@ -20,7 +20,7 @@ import unshown  # noqa: E402
 import unshown_page  # noqa: E402
 
 from windtunnel.study.evidence import Evidence, NotMeasured  # noqa: E402
-from windtunnel.study.results import StudyFolder  # noqa: E402
+from windtunnel.study.folder.results import StudyFolder  # noqa: E402
 from windtunnel.training.standard import hmm_transformer  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"

@@ -15,8 +15,8 @@ import windtunnel
 from tests.study.planted import Planted
 from tests.study.plants import CANNOT, PLANTS, keys, order
 from windtunnel.study.claims import GEOMETRIC
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import SURVEYED
-from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import scorecard
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 from windtunnel.training import recipe_for

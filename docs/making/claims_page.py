@@ -8,12 +8,12 @@ from typing import Any
 
 from findings import in_full
 
-from windtunnel.study.files import markdown
-from windtunnel.study.ledger import published, tally
+from windtunnel.study.folder.files import markdown
+from windtunnel.study.folder.ledger import published, tally
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import AGAIN, BESIDE_SEEDS
 from windtunnel.study.presets import plan_for
 from windtunnel.study.quantity import Quantity
-from windtunnel.study.results import StudyFolder
 from windtunnel.study.verdict import DECIDED, INCONCLUSIVE, UNTESTED
 
 CLOSE = 0.025  # a corrected p-value that one test more or less would move past 0.05

@@ -12,9 +12,9 @@ import unshown_page
 from study_findings import FINDINGS
 
 from windtunnel.study.evidence import NotMeasured
-from windtunnel.study.files import markdown
+from windtunnel.study.folder.files import markdown
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.primitives import PRIMITIVES
-from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import scorecard
 
 OF_BENCHMARKS = (

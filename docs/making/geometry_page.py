@@ -20,9 +20,9 @@ from tables import made_with, table
 from windtunnel.models import build, describe
 from windtunnel.study.claims import GEOMETRIC
 from windtunnel.study.evidence import Evidence
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import SURVEYED
 from windtunnel.study.quantity import Quantity
-from windtunnel.study.results import StudyFolder
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.stages import batch_told

@@ -25,8 +25,8 @@ import results_page
 
 from windtunnel.study import zoo
 from windtunnel.study.claims import CLAIMS
-from windtunnel.study.ledger import summaries
-from windtunnel.study.results import StudyFolder
+from windtunnel.study.folder.ledger import summaries
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.training.files import write_bytes
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
 from windtunnel.study.primitives import ABSENT, PRIMITIVES, REALISED
 from windtunnel.study.quantity import number
-from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
 
 LEFT, TOP, WIDTH, ROW, GAP = 120, 70, 165, 26, 18  # of the panels, in pixels

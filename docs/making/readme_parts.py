@@ -16,11 +16,11 @@ from readme_speed import speed
 from tables import BUDGET, budget, interval, load
 
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.files import markdown
+from windtunnel.study.folder.files import markdown
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity, number
-from windtunnel.study.results import StudyFolder
 from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.training.standard import NAMED
 

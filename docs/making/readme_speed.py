@@ -7,7 +7,7 @@ from pathlib import Path
 from records_page import load_attempts
 from tables import COUNTED_BEFORE, load, share_of_rate
 
-from windtunnel.study.files import markdown
+from windtunnel.study.folder.files import markdown
 from windtunnel.training.speed.records import Attempt, records
 
 TARGETS = (1e-2, 1e-3, 1e-4)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from windtunnel.study.files import markdown
+from windtunnel.study.folder.files import markdown
 from windtunnel.study.quantity import Quantity
 from windtunnel.training.stages import batch_told
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from windtunnel.cli.main import main
-from windtunnel.study.results import committed
+from windtunnel.study.folder.results import committed
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from windtunnel.cli.ledger import print_ledger
 from windtunnel.cli.main import main
 from windtunnel.study import presets, reproduce, zoo
 from windtunnel.study.claims import CLAIMS
-from windtunnel.study.results import StudyFolder
+from windtunnel.study.folder.results import StudyFolder
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_an_interrupt_says_what_is_kept(tiny_quick, monkeypatch, capsys):
     def interrupt(*words, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("windtunnel.study.measure.references", interrupt)
+    monkeypatch.setattr("windtunnel.study.running.measure.references", interrupt)
     assert main(["reproduce"]) == 130
     assert "kept in results/scratch/quick, and the same command goes on" in capsys.readouterr().err
 

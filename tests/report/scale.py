@@ -30,12 +30,12 @@ from windtunnel.mechanism.inspect import INSTRUMENTS
 from windtunnel.report.episodes import stepped
 from windtunnel.report.exhibit import FOLDER, exhibit
 from windtunnel.report.subjects import Subject
-from windtunnel.study.measure import METRICS
 from windtunnel.study.paper_plan import paper
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.primitives import Share, trial
 from windtunnel.study.quantity import Quantity
-from windtunnel.study.surveying import DRAWN, told
+from windtunnel.study.running.measure import METRICS
+from windtunnel.study.running.surveying import DRAWN, told
 from windtunnel.training.files import write_json
 from windtunnel.tunnels import HMM, Bijection, Tunnel
 

@@ -26,7 +26,7 @@ from windtunnel.report.shares import LEVELS, depth, primitives, realised
 from windtunnel.report.source import Source
 from windtunnel.report.verdicts import headline, tally
 from windtunnel.report.words import enumerated, interval, listed, share, short
-from windtunnel.study.results import StudyFolder
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.training import load
 from windtunnel.tunnels import HMM
 

@@ -25,8 +25,8 @@ from windtunnel.report.page import EPISODE_BYTES, embedded, episodes, render
 from windtunnel.report.sections import sections
 from windtunnel.report.subjects import _names
 from windtunnel.study import zoo
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.presets import plan_for
-from windtunnel.study.results import StudyFolder
 from windtunnel.training import load
 from windtunnel.tunnels import Urn, registry
 

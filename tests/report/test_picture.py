@@ -12,7 +12,7 @@ from PIL import Image
 from windtunnel.report import Source, read
 from windtunnel.report.verdicts import LABELS, SIGNS, headline, tally
 from windtunnel.report.words import interval
-from windtunnel.study.results import StudyFolder
+from windtunnel.study.folder.results import StudyFolder
 
 HOME = Path(__file__).resolve().parents[2]
 PICTURE = HOME / "docs" / "page.png"

@@ -17,7 +17,7 @@ from windtunnel.report.mechanism_charts import LATE, REMOVED, ROLES, ablation_ma
 from windtunnel.report.readings import HOW, MOVED, beside_nulls, significance, spoken
 from windtunnel.report.sections import sections
 from windtunnel.report.source import Source
-from windtunnel.study.surveying import told
+from windtunnel.study.running.surveying import told
 
 
 def reading(name: str, value: float | None, seed: int = 0, p: float | None = 0.05, **where: Any) -> dict[str, Any]:

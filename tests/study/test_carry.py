@@ -11,12 +11,13 @@ import pytest
 
 from tests.study.micro import micro
 from windtunnel.errors import InputError
-from windtunnel.study import making, presets, reproduce
+from windtunnel.study import presets, reproduce
 from windtunnel.study.__main__ import main
-from windtunnel.study.inspecting import Inspecting
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Plan
-from windtunnel.study.results import StudyFolder
-from windtunnel.study.sitting import Scope, Sitting
+from windtunnel.study.running import making
+from windtunnel.study.running.inspecting import Inspecting
+from windtunnel.study.running.sitting import Scope, Sitting
 
 PLAN = micro(surveys=True)
 LSTM, HMM, MLP = (cell.name for cell in PLAN.cells)
@@ -147,7 +148,9 @@ def test_a_cell_waits_for_the_rate_it_takes_over(tmp_path):
 
 
 def test_nothing_is_begun_that_the_disk_would_not_outlast(tmp_path, monkeypatch):
-    monkeypatch.setattr("windtunnel.study.sitting.cell_seconds", lambda cell, *_: 600.0 if cell.name == HMM else 1.0)
+    monkeypatch.setattr(
+        "windtunnel.study.running.sitting.cell_seconds", lambda cell, *_: 600.0 if cell.name == HMM else 1.0
+    )
     said: list[str] = []
     study = sit(tmp_path, HMM, MLP, say=said.append, disk_minutes=9)
     assert study.head()["finished"] == [MLP]

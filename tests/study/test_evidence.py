@@ -9,12 +9,12 @@ from scipy import stats
 from tests.study.planted import Planted
 from tests.study.test_claims import PLANTS
 from windtunnel.geometry.ladder_survey import _dissociation
-from windtunnel.study import surveying
 from windtunnel.study.claim import judge
 from windtunnel.study.claims import CLAIMS, claim
 from windtunnel.study.compare import difference
 from windtunnel.study.evidence import Evidence, NotMeasured, accuracy_noise
 from windtunnel.study.primitives import PRIMITIVES
+from windtunnel.study.running import surveying
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 
 NAME = "frame–precision dissociation"

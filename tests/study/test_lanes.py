@@ -20,7 +20,7 @@ from tests.study.micro import URN as WORLD
 from tests.study.micro import micro, recipe
 from windtunnel.errors import InputError
 from windtunnel.study import StudyFolder, reproduce
-from windtunnel.study.lanes import bundles
+from windtunnel.study.running.lanes import bundles
 from windtunnel.training import train
 from windtunnel.training.turn import turn
 

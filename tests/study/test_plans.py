@@ -11,7 +11,12 @@ from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.mechanism.inspect import INSTRUMENTS
 from windtunnel.study.claims import CLAIMS
-from windtunnel.study.estimate import (
+from windtunnel.study.paper_plan import AGAIN, ARCHITECTURES, FRESH, HEADLINE, SURVEYED, paper, require_fair, served
+from windtunnel.study.plan import Plan
+from windtunnel.study.presets import plan_for
+from windtunnel.study.primitives import reference_rows, trial
+from windtunnel.study.quick_plan import quick
+from windtunnel.study.running.duration import (
     Known,
     beside_seconds,
     cell_seconds,
@@ -22,13 +27,8 @@ from windtunnel.study.estimate import (
     require_disk,
     training_seconds,
 )
-from windtunnel.study.overlap import fingerprints, overlap
-from windtunnel.study.paper_plan import AGAIN, ARCHITECTURES, FRESH, HEADLINE, SURVEYED, paper, require_fair, served
-from windtunnel.study.plan import Plan
-from windtunnel.study.presets import plan_for
-from windtunnel.study.primitives import reference_rows, trial
-from windtunnel.study.quick_plan import quick
-from windtunnel.study.sweep import short
+from windtunnel.study.running.overlap import fingerprints, overlap
+from windtunnel.study.running.sweep import short
 from windtunnel.study.worlds import PAIRS
 from windtunnel.training.standard import PAPER_SIZE
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn

@@ -12,11 +12,11 @@ import windtunnel as wt
 from tests.study.micro import micro
 from tests.study.planted import around
 from windtunnel.errors import InputError
-from windtunnel.study import measure
 from windtunnel.study.plan import World
 from windtunnel.study.predictors import Counter, Lookup
 from windtunnel.study.primitives import Share, reference_rows, shares, trial
 from windtunnel.study.quantity import Quantity
+from windtunnel.study.running import measure
 from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 TUNNELS = {

@@ -12,7 +12,8 @@ import pytest
 
 from tests.study.micro import micro
 from windtunnel.errors import InputError
-from windtunnel.study import StudyFolder, making, reproduce
+from windtunnel.study import StudyFolder, reproduce
+from windtunnel.study.running import making
 from windtunnel.training import Diverged, files
 
 PLAN = micro(surveys=True)
@@ -100,7 +101,7 @@ def test_a_kill_at_any_write_loses_nothing(share, whole, tmp_path, monkeypatch):
         real(path, content)
 
     monkeypatch.setattr(files, "write_bytes", counting)
-    monkeypatch.setattr("windtunnel.study.results.write_bytes", counting)
+    monkeypatch.setattr("windtunnel.study.folder.results.write_bytes", counting)
     limit = round(share * WRITES)
     with pytest.raises(Killed):
         reproduce(out=tmp_path / "study", plan=PLAN, device="cpu")
@@ -205,7 +206,9 @@ def test_what_is_left_of_a_gpu_study_once_its_networks_are_made_can_be_done_with
 
 
 def test_too_little_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr("windtunnel.study.estimate.shutil.disk_usage", lambda path: type("Usage", (), {"free": 10}))
+    monkeypatch.setattr(
+        "windtunnel.study.running.duration.shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})
+    )
     with pytest.raises(InputError, match="must be at least"):
         reproduce(out=tmp_path / "study", plan=PLAN, device="cpu")
     assert not (tmp_path / "study").exists()

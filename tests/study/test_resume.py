@@ -11,13 +11,14 @@ import pytest
 from tests.study.micro import micro
 from windtunnel.errors import InputError
 from windtunnel.geometry import Missing
-from windtunnel.study import rate, reproduce, surveying
+from windtunnel.study import reproduce
 from windtunnel.study.__main__ import main
-from windtunnel.study.pause import OutOfTime
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Condition, Plan
-from windtunnel.study.rate import Rate, planned
-from windtunnel.study.results import StudyFolder
-from windtunnel.study.sitting import Sitting
+from windtunnel.study.running import rate, surveying
+from windtunnel.study.running.pause import OutOfTime
+from windtunnel.study.running.rate import Rate, planned
+from windtunnel.study.running.sitting import Sitting
 from windtunnel.training import Diverged, load
 from windtunnel.training.sitting import Sitting as TrainingSitting
 from windtunnel.tunnels import Urn

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from windtunnel.errors import InputError
-from windtunnel.study.shape import NUMBER, Maybe, OrNull, Told, require_shape
+from windtunnel.study.folder.kinds import NUMBER, Maybe, OrNull, Told, require_shape
 
 
 @pytest.mark.parametrize(

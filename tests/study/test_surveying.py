@@ -9,8 +9,8 @@ import pytest
 
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.study.evidence import _null_error, null_mean
-from windtunnel.study.files import in_lines, markdown, rounded
-from windtunnel.study.surveying import DRAWN, job_names, thinned, told
+from windtunnel.study.folder.files import in_lines, markdown, rounded
+from windtunnel.study.running.surveying import DRAWN, job_names, thinned, told
 
 
 def test_a_long_null_is_thinned_and_keeps_its_mean_and_spread():

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from tests.training.cases import tiny
-from windtunnel.study import sweep
 from windtunnel.study.paper_plan import paper
+from windtunnel.study.running import sweep
 from windtunnel.training import Diverged, Run
 
 GUESS = 8.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from windtunnel.errors import InputError
 from windtunnel.study.claim import Claim, holm, judge
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.ledger import ledger_entry
+from windtunnel.study.folder.ledger import ledger_entry
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import (
     INCONCLUSIVE,

@@ -13,7 +13,7 @@ from windtunnel.cli.ledger import print_claim, print_costs, print_ledger, print_
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_study
 from windtunnel.errors import InputError
-from windtunnel.study.results import StudyFolder
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.verdict import DECIDED
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.cli import show
 from windtunnel.report.words import listed
-from windtunnel.study.ledger import tally
+from windtunnel.study.folder.ledger import tally
 from windtunnel.study.primitives import REALISED
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import Row, scorecard

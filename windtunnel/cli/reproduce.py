@@ -13,9 +13,9 @@ from windtunnel.cli.ledger import print_costs, print_ledger, print_scorecard, pr
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import say, watch
 from windtunnel.study import reproduce, zoo
-from windtunnel.study.ledger import tally
+from windtunnel.study.folder.ledger import tally
+from windtunnel.study.folder.results import StudyFolder, committed
 from windtunnel.study.presets import plan_for
-from windtunnel.study.results import StudyFolder, committed
 
 TOKENS = 60_000  # positions of the fresh episodes on which a shipped network is scored: seconds each on two cores
 LATE_S, FEWER = 200, 4  # a machine so busy that the study took this long scores on so many times fewer

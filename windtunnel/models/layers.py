@@ -73,7 +73,7 @@ class FeedForward(nn.Module):
 class CausalConv(nn.Module):
     """Depthwise convolution over the present and the past: y_t = b + Σ_j w_j x_{t−j}, zero before the start.
 
-    Written as `taps` shifted multiply-adds, which a compiler fuses into one pass over memory.
+    Written as `size` shifted multiply-adds, which a compiler fuses into one pass over memory.
     """
 
     def __init__(self, channels: int, size: int) -> None:

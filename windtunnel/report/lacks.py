@@ -9,8 +9,8 @@ from pathlib import Path
 
 from windtunnel.report.source import MODULE, Source, unregistered
 from windtunnel.report.words import enumerated, listed
+from windtunnel.study.folder.results import committed
 from windtunnel.study.presets import PRESETS, plan_for
-from windtunnel.study.results import committed
 from windtunnel.study.verdict import UNTESTED
 
 

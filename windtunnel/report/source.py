@@ -20,8 +20,8 @@ from windtunnel.report.curves import references
 from windtunnel.report.exhibit import gather
 from windtunnel.report.palette import KEYS
 from windtunnel.report.subjects import Subject
+from windtunnel.study.folder.results import StudyFolder, committed
 from windtunnel.study.quantity import number
-from windtunnel.study.results import StudyFolder, committed
 from windtunnel.study.verdict import UNTESTED
 
 TUNNELS = ("hmm", "bijection", "recall", "urn")

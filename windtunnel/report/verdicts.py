@@ -11,7 +11,7 @@ from windtunnel.report.fidelity_charts import scores
 from windtunnel.report.shares import realised
 from windtunnel.report.source import Source
 from windtunnel.report.words import bits, enumerated
-from windtunnel.study.ledger import published
+from windtunnel.study.folder.ledger import published
 from windtunnel.study.quantity import number
 from windtunnel.study.verdict import DECIDED, OUTCOMES, UNTESTED
 

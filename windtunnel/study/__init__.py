@@ -10,10 +10,10 @@ from windtunnel.study import zoo
 from windtunnel.study.claim import Claim, judge
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.evidence import Evidence
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.primitives import Share, Trial, primitives, shares, trial
 from windtunnel.study.reproduce import reproduce
-from windtunnel.study.results import StudyFolder
-from windtunnel.study.sitting import Scope
+from windtunnel.study.running.sitting import Scope
 from windtunnel.study.verdict import Verdict
 
 __all__ = [

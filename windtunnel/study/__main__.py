@@ -24,12 +24,12 @@ from windtunnel.environment import default_device
 from windtunnel.errors import InputError
 from windtunnel.study import reproduce, zoo
 from windtunnel.study.claims import CLAIMS
-from windtunnel.study.estimate import beside_seconds, cell_seconds, duration, plan_seconds
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import served
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import PRESETS, plan_for
-from windtunnel.study.results import StudyFolder
-from windtunnel.study.sitting import Scope
+from windtunnel.study.running.duration import beside_seconds, cell_seconds, duration, plan_seconds
+from windtunnel.study.running.sitting import Scope
 from windtunnel.training import load
 from windtunnel.training.files import locked
 

@@ -21,7 +21,7 @@ from windtunnel.study.primitives import Share
 from windtunnel.study.quantity import Quantity, number
 
 Record = Mapping[str, Any]
-REPLICATES = ("before the first block", "exact belief")
+BOOTSTRAPPED = ("before the first block", "exact belief")
 """Nulls whose draws are bootstrap replicates of one number; those of all others are drawn independently."""
 
 
@@ -163,7 +163,7 @@ def _null_error(reading: Record, which: str) -> float:
     draws = reading.get("draws", {}).get(which, len(sample))  # long samples are kept as a few quantiles
     if which == "untrained":  # older surveys pooled the places of each network, which are no draws of their own
         draws = min(draws, UNTRAINED)
-    return stdev(sample) / (1.0 if which in REPLICATES else math.sqrt(draws))
+    return stdev(sample) / (1.0 if which in BOOTSTRAPPED else math.sqrt(draws))
 
 
 def _moved(reading: Record, amount: float) -> Record:

@@ -18,8 +18,8 @@ from windtunnel.errors import require
 from windtunnel.geometry.instruments import LADDER
 from windtunnel.mechanism.inspect import NAMES
 from windtunnel.study.claims import CLAIMS
-from windtunnel.study.estimate import cell_seconds
 from windtunnel.study.plan import Cell, Plan
+from windtunnel.study.running.duration import cell_seconds
 from windtunnel.study.worlds import WORLDS
 from windtunnel.training import Recipe, recipe_for
 from windtunnel.training.standard import PAPER_SIZE

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import InputError, require, require_int
-from windtunnel.study.estimate import CPU_SLOWER, disk_bytes, duration, plan_seconds, require_disk
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
-from windtunnel.study.results import StudyFolder
-from windtunnel.study.sitting import Say, Scope, Sitting, Watch
+from windtunnel.study.running.duration import CPU_SLOWER, disk_bytes, duration, plan_seconds, require_disk
+from windtunnel.study.running.sitting import Say, Scope, Sitting, Watch
 from windtunnel.training.files import locked
 
 MOST_LANES = 16  # each holds a copy of torch and of its networks

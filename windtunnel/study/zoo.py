@@ -25,7 +25,7 @@ from windtunnel import __version__, models, tunnels
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import InputError, require, require_choice
 from windtunnel.fidelity import Estimate, evaluate
-from windtunnel.study.files import markdown
+from windtunnel.study.folder.files import markdown
 from windtunnel.study.quantity import Quantity, estimate_record, number
 from windtunnel.training import Recipe, Run
 from windtunnel.training.files import intact, read_json, read_tensors, read_versioned, write_json, write_tensors

@@ -16,18 +16,18 @@ import torch
 from windtunnel import models
 from windtunnel.environment import environment
 from windtunnel.fidelity import Predictor, baselines
-from windtunnel.study import measure
-from windtunnel.study.inspecting import Inspecting
-from windtunnel.study.overlap import overlap
-from windtunnel.study.pause import OutOfTime
 from windtunnel.study.plan import Cell
 from windtunnel.study.quantity import number, plain
-from windtunnel.study.rate import Rate
+from windtunnel.study.running import measure
+from windtunnel.study.running.inspecting import Inspecting
+from windtunnel.study.running.overlap import overlap
+from windtunnel.study.running.pause import OutOfTime
+from windtunnel.study.running.rate import Rate
 from windtunnel.training import Diverged, Recipe, Run, train
 from windtunnel.training.folder import RunFolder
 
 if TYPE_CHECKING:
-    from windtunnel.study.sitting import Sitting
+    from windtunnel.study.running.sitting import Sitting
 
 
 class Making:

@@ -18,8 +18,8 @@ from windtunnel.errors import InputError
 from windtunnel.geometry.instruments import LADDER
 from windtunnel.mechanism.inspect import NAMES
 from windtunnel.study.plan import Cell, Plan
-from windtunnel.study.surveying import job_names
-from windtunnel.study.sweep import FIRST, trial_steps
+from windtunnel.study.running.surveying import job_names
+from windtunnel.study.running.sweep import FIRST, trial_steps
 from windtunnel.tunnels import HMM, Recall
 
 H200_TOKENS_PER_S = {"transformer": 9.0e6, "mamba": 3.1e6, "lstm": 6.2e6, "mlp": 9.0e6, "linear-attention": 1.6e6}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from windtunnel.study.folder.kinds import NUMBER, Maybe, OrNull, Told, require_shape
 from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.scorecard import STATES
-from windtunnel.study.shape import NUMBER, Maybe, OrNull, Told, require_shape
 from windtunnel.study.verdict import OUTCOMES
 
 ESTIMATE = {"mean": NUMBER, "low": NUMBER, "high": NUMBER, "over": str, "scale": str, "per_seed": [NUMBER]}

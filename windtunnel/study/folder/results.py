@@ -26,10 +26,10 @@ from windtunnel import __version__
 from windtunnel.errors import InputError
 from windtunnel.study.claim import Claim, judge
 from windtunnel.study.evidence import Evidence
-from windtunnel.study.files import FORMAT, in_lines
-from windtunnel.study.ledger import summaries
-from windtunnel.study.records import HEAD, LEDGER, SUMMED, require_cell
-from windtunnel.study.shape import require_shape
+from windtunnel.study.folder.fields import HEAD, LEDGER, SUMMED, require_cell
+from windtunnel.study.folder.files import FORMAT, in_lines
+from windtunnel.study.folder.kinds import require_shape
+from windtunnel.study.folder.ledger import summaries
 from windtunnel.study.verdict import Verdict
 from windtunnel.training.files import read_json, read_versioned, write_bytes, write_json
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from windtunnel.study.claim import Claim, judge
 from windtunnel.study.evidence import Evidence
-from windtunnel.study.files import FORMAT, rounded
-from windtunnel.study.tidy import tidy
+from windtunnel.study.folder.files import FORMAT, rounded
+from windtunnel.study.folder.tidy import tidy
 from windtunnel.study.verdict import ONLY_AS, OUTCOMES, Verdict
 
 

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.environment import thread_limits
 from windtunnel.errors import InputError
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Cell, Plan
-from windtunnel.study.results import StudyFolder
 
 if TYPE_CHECKING:
-    from windtunnel.study.sitting import Sitting
+    from windtunnel.study.running.sitting import Sitting
 
 SAY, ERROR, LATE = "say", "error", "late"  # what a lane has to tell: a line, why it gave up, that time is over
 KEEP_TIME_S = 10.0  # between two notes of how long the sitting has lasted
@@ -134,7 +134,7 @@ def _listen(workers: Sequence[Any], lines: Any, sitting: Sitting) -> list[tuple[
 
 def _work(lane: Lane) -> None:
     """The life of a lane."""
-    from windtunnel.study.sitting import Sitting  # here: a sitting of several lanes imports this file
+    from windtunnel.study.running.sitting import Sitting  # here: a sitting of several lanes imports this file
 
     os.setpgrp()  # Ctrl-C in a terminal goes to the parent alone, which passes it on once
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -19,7 +19,7 @@ from windtunnel.geometry.instruments import LADDER
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.inspect import INSTRUMENTS, title
-from windtunnel.study.files import rounded
+from windtunnel.study.folder.files import rounded
 from windtunnel.study.quantity import number
 from windtunnel.training import Run
 from windtunnel.tunnels import Episodes, Tunnel

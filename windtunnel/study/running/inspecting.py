@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from windtunnel.study import surveying
-from windtunnel.study.estimate import instrument_seconds
 from windtunnel.study.plan import Cell
+from windtunnel.study.running import surveying
+from windtunnel.study.running.duration import instrument_seconds
 from windtunnel.training import Run, load
 from windtunnel.training.folder import RunFolder
 
 if TYPE_CHECKING:
-    from windtunnel.study.sitting import Sitting
+    from windtunnel.study.running.sitting import Sitting
 
 
 class Inspecting:

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from windtunnel.errors import require, require_choice
-from windtunnel.study import lanes, measure
 from windtunnel.study.claims import CLAIMS
-from windtunnel.study.estimate import GUESSED, Known, beside_seconds, cell_seconds, duration, training_seconds
-from windtunnel.study.making import Making
-from windtunnel.study.pause import OutOfTime, Waits
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Cell, Plan, World
-from windtunnel.study.results import StudyFolder
+from windtunnel.study.running import lanes, measure
+from windtunnel.study.running.duration import GUESSED, Known, beside_seconds, cell_seconds, duration, training_seconds
+from windtunnel.study.running.making import Making
+from windtunnel.study.running.pause import OutOfTime, Waits
 from windtunnel.training import Tracker
 from windtunnel.training.turn import turn
 

@@ -15,14 +15,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.fidelity import baselines, evaluate
-from windtunnel.study import sweep
-from windtunnel.study.pause import OutOfTime, Waits
 from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.quantity import number, plain
+from windtunnel.study.running import sweep
+from windtunnel.study.running.pause import OutOfTime, Waits
 from windtunnel.training import Recipe
 
 if TYPE_CHECKING:
-    from windtunnel.study.sitting import Sitting
+    from windtunnel.study.running.sitting import Sitting
 
 GUESS_EPISODES = 512
 
