@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from windtunnel.study.scorecard import scorecard
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 from windtunnel.training import recipe_for
 from windtunnel.training.speed.rates import AS_TRAINED
+from windtunnel.training.speed.records import Attempt
 from windtunnel.tunnels import HMM
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -175,6 +177,21 @@ def test_shares_of_two_counts_are_told_apart(tmp_path):
     mixed = "\n".join(speed_parts.training_part(list(files.values())))
     assert COUNTED_BEFORE in mixed and mixed.count("| 28.8%* |") == 1 and mixed.count("| 28.8% |") == 3
     assert "*" not in "\n".join(speed_parts.training_part([files["new"]]))
+
+
+def test_pairs_that_were_only_timed_to_a_fidelity_are_told_too():
+    """Five seeds make a record; fewer are counted; none that passed is said."""
+
+    def attempt(recipe: str, *seconds: float, target: float = 0.01) -> Attempt:
+        return Attempt(("a card", recipe.split("-")[0], "any", target), recipe, seconds, (), "", "", "")
+
+    tried = [attempt("bijection-lstm", *[4.0] * 5), attempt("hmm-mamba", 3.0, 5.0), attempt("recall-mlp", math.inf)]
+    tried += [attempt("bijection-lstm", *[math.inf] * 5, target=1e-4), attempt("hmm-mlp", 1.0)]
+    assert dict(readme_speed._others(tried, {"hmm/mlp"})) == {
+        "bijection/lstm": ["4.0", "", "not reached"],
+        "hmm/mamba": ["5.0 (2 seeds)", "", ""],
+        "recall/mlp": ["not reached", "", ""],
+    }
 
 
 def test_the_map_has_every_file_and_every_room_in_the_order_of_the_house():
