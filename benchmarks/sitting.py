@@ -28,6 +28,7 @@ from windtunnel.training.standard import NAMED
 HERE = Path(__file__).resolve().parent
 GOALS = "hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,hmm/mlp,hmm/transformer"
 SEVERAL = f"quick,{GOALS},recall/transformer"
+IN_FLOAT32 = "hmm-transformer,bijection-transformer"
 LOOKED_INTO = "hmm/transformer-9x256,bijection/transformer,hmm/mamba"
 REACH_S = {"hmm-transformer-long": 400, "hmm-transformer-9x256": 140, "hmm-mamba": 160, "hmm-linear-attention": 180}
 REACH_USUAL_S = 110
@@ -90,6 +91,7 @@ def jobs() -> dict[str, Job]:
         "sampling": Job("sampling", "--device cuda --json OUT/sampling.json", 15),
         "kernels": Job("kernels", "--json OUT/kernels.json", 75),
         "precision": Job("precision", "--json OUT/precision.json", 150),
+        "float32": Job("reach", f"--only {IN_FLOAT32} --seeds 3 --set precision=float32 --out OUT/reach-float32", 300),
         "unshown": Job("unshown", "--only dirichlet-0.3,dirichlet --json OUT/unshown.json", 410),
     }
     for name in NAMED:

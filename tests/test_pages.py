@@ -15,6 +15,7 @@ import pytest
 import windtunnel
 from tests.study.planted import Planted
 from tests.study.plants import CANNOT, PLANTS, keys, order
+from windtunnel.errors import InputError
 from windtunnel.study.claims import GEOMETRIC
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import SURVEYED
@@ -35,6 +36,7 @@ import pages  # noqa: E402
 import primitives_figure  # noqa: E402
 import readme_parts  # noqa: E402
 import readme_speed  # noqa: E402
+import results_page  # noqa: E402
 import speed_parts  # noqa: E402
 from tables import COUNTED_BEFORE  # noqa: E402
 
@@ -192,6 +194,25 @@ def test_pairs_that_were_only_timed_to_a_fidelity_are_told_too():
         "hmm/mamba": ["5.0 (2 seeds)", "", ""],
         "recall/mlp": ["not reached", "", ""],
     }
+
+
+def test_float32_is_held_against_bfloat16_of_the_same_recipe(tmp_path):
+    score = {"mean": 2e-4, "low": 1e-4, "high": 3e-4, "over": "seeds", "scale": "log"}
+    folders = {precision: tmp_path / precision for precision in ("bfloat16", "float32")}
+    for number, (precision, folder) in enumerate(folders.items(), 1):
+        folder.mkdir()
+        home = {name: score | {"per_seed": [1e-4 / number, 3e-4 / number]} for name in ("kl_bits", "entropy_mae_bits")}
+        recipe = {"seeds": [0, 1], "steps": 10, "precision": precision}
+        result = {"name": "r", "recipe": recipe, "scores": {"home": home}, "environment": {"commit": f"c{number}"}}
+        (folder / "r.json").write_text(json.dumps(result))
+    assert results_page.precision_part(folders["bfloat16"], tmp_path / "not measured") == []
+    told = results_page.precision_part(*folders.values())
+    assert "KL, bits: bfloat16 | float32 | ratio" in told[4] and "0.5 [" in told[6] and "c1 → c2" in told[6]
+    other = json.loads((folders["float32"] / "r.json").read_text())
+    other["recipe"]["steps"] = 20
+    (folders["float32"] / "r.json").write_text(json.dumps(other))
+    with pytest.raises(InputError, match="must be of the same recipe and seeds"):
+        results_page.precision_part(*folders.values())
 
 
 def test_the_map_has_every_file_and_every_room_in_the_order_of_the_house():

@@ -54,12 +54,33 @@ def reach_part(folder: Path) -> list[str]:
     return lines + table(columns, longer)
 
 
+PAIRED = "Ratios are geometric means over seeds, paired, with 95% intervals: one that holds 1 does not show a change."
+
+
 def again_part(first: Path, again: Path) -> list[str]:
     """The same recipes on the same seeds, at a later commit: is what they reach still the same?"""
+    say = f"{PAIRED} Even the same seed on the same code does not come out the same twice, because sums on a GPU are"
+    say += " taken in any order."
+    lines = _side_by_side(first, again, ("then", "now"))
+    return ["## The same recipes again, as the code has grown faster", "", say, "", *lines]
+
+
+def precision_part(first: Path, exact: Path) -> list[str]:
+    """The same recipes on the same seeds in float32: what does bfloat16 cost?  Nothing, where that was not measured."""
+    if not exact.is_dir():
+        return []
+    say = f"Trained in float32 instead, on the same episodes. {PAIRED}"
+    lines = _side_by_side(first, exact, ("bfloat16", "float32"), apart="precision")
+    return ["## What bfloat16 costs", "", say, "", *lines]
+
+
+def _side_by_side(first: Path, second: Path, words: tuple[str, str], apart: str | None = None) -> list[str]:
+    """Results of one name in two folders, of the same recipe and seeds but for one option; seconds are not told."""
     rows = []
-    for path in sorted(again.glob("*.json")):
+    for path in sorted(second.glob("*.json")):
         before, after = load(first / path.name), load(path)
-        if before["recipe"] != after["recipe"]:
+        one, other = ({k: v for k, v in result["recipe"].items() if k != apart} for result in (before, after))
+        if one != other:
             raise InputError(f"{path}: must be of the same recipe and seeds as {first / path.name}")
         seeds = tuple(after["recipe"]["seeds"])
         told = [after["name"]]
@@ -68,13 +89,8 @@ def again_part(first: Path, again: Path) -> list[str]:
             quantities = [replace(Quantity.of_record(record), seeds=seeds) for record in (new, old)]
             told += [interval(old), interval(new), f"{compare.ratio(*quantities).brief(3)} ×"]
         rows.append([*told, f"{before['environment']['commit']} → {after['environment']['commit']}"])
-    columns = ["recipe", "KL, bits: then", "now", "ratio", "entropy error, bits: then", "now", "ratio", "commits"]
-    say = (
-        "Ratios are geometric means over seeds, paired, with 95% intervals: one that holds 1 does not show a change."
-        " Even the same seed on the same code does not come out the same twice, because sums on a GPU are taken in any"
-        " order."
-    )
-    return ["## The same recipes again, as the code has grown faster", "", say, "", *table(columns, rows)]
+    parts = [[f"{what}: {words[0]}", words[1], "ratio"] for what in ("KL, bits", "entropy error, bits")]
+    return table(["recipe", *parts[0], *parts[1], "commits"], rows)
 
 
 def page(results: Path) -> str:
@@ -89,6 +105,7 @@ def page(results: Path) -> str:
     ]
     lines += reach_part(results / "h200" / "reach")
     lines += again_part(results / "h200" / "reach", results / "h200" / "reach-again")
+    lines += precision_part(results / "h200" / "reach", results / "h200" / "reach-float32")
     lines += training_part(sorted((results / "h200").glob("training*.json")))
     lines += seeds_part(sorted((results / "h200" / "seeds").glob("*.json")))
     lines += kernels_part(results / "h200" / "kernels.json")
