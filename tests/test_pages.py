@@ -7,6 +7,7 @@ import math
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -185,14 +186,19 @@ def test_pairs_that_were_only_timed_to_a_fidelity_are_told_too():
     """Five seeds make a record; fewer are counted; none that passed is said."""
 
     def attempt(recipe: str, *seconds: float, target: float = 0.01) -> Attempt:
-        return Attempt(("a card", recipe.split("-")[0], "any", target), recipe, seconds, (), "", "", "")
+        world = recipe.split("-")[0].replace("recall", "recall queries=64")  # what its recipe trains in
+        return Attempt(("a card", world, "any", target), recipe, seconds, (), "", "", "")
 
     tried = [attempt("bijection-lstm", *[4.0] * 5), attempt("hmm-mamba", 3.0, 5.0), attempt("recall-mlp", math.inf)]
     tried += [attempt("bijection-lstm", *[math.inf] * 5, target=1e-4), attempt("hmm-mlp", 1.0)]
+    tried += [attempt("hmm-lstm steps=9", 1.0, 2.0, *[math.inf] * 3)]
+    small = replace(attempt("hmm-mamba", *[0.1] * 5), key=("a card", "hmm states=2", "any", 0.01))
+    tried += [small]  # another world, and no time of this one
     assert dict(readme_speed._others(tried, {"hmm/mlp"})) == {
         "bijection/lstm": ["4.0", "", "not reached"],
-        "hmm/mamba": ["5.0 (2 seeds)", "", ""],
-        "recall/mlp": ["not reached", "", ""],
+        "hmm/mamba": ["5.0 (2 of 2)", "", ""],
+        "hmm/lstm": ["not reached† (2 of 5)", "", ""],
+        "recall/mlp": ["not reached (0 of 1)", "", ""],
     }
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 from records_page import load_attempts
 from tables import COUNTED_BEFORE, load, share_of_rate
 
+from windtunnel import tunnels
 from windtunnel.study.folder.files import markdown
-from windtunnel.training.speed.cases import PAIRS
-from windtunnel.training.speed.records import Attempt, records
+from windtunnel.training.speed.cases import PAIRS, attempted
+from windtunnel.training.speed.records import FEWEST_SEEDS, Attempt, records, world_of
 
 TARGETS = (1e-2, 1e-3, 1e-4)
 CHANGED = "†"
@@ -37,9 +39,9 @@ def speed(results: Path) -> str:
     told = (
         f"{result['environment']['device']}, sampling included, batches of {batches}; the rate is that of a large"
         f" bfloat16 matrix product on the same card ({result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s). Seconds of"
-        " training until the KL from the exact belief is that small, medians of five seeds where no other number is"
-        f" given, without set-up, at the recipes' own batch. {CHANGED}: with other settings, so not the training that"
-        " its neighbours tell of;"
+        " training until the KL from the exact belief is that small, medians over all seeds, five where no other"
+        " number is given (how many of them passed), without set-up, at the recipes' own batch."
+        f" {CHANGED}: with other settings, so not the training that its neighbours tell of;"
         " docs/records.md names them, and who holds the record."
     )
     if any("*" in cell for row in rows for cell in row):
@@ -56,24 +58,24 @@ def _others(attempts: list[Attempt], shown: set[str]) -> Iterator[tuple[str, lis
 
 
 def _tried(attempts: list[Attempt], case: str) -> list[Attempt]:
-    """Attempts with the recipe of a case, however changed."""
-    name, world = case.replace("/", "-"), case.split("/")[0]
-    return [one for one in attempts if one.recipe.split()[0] == name and one.key[1].split()[0] == world]
+    """Attempts with the recipe of a case in its own world, however changed otherwise."""
+    name = case.replace("/", "-")
+    world = world_of(tunnels.to_dict(attempted()[name].tunnel))
+    return [one for one in attempts if one.recipe.split()[0] == name and one.key[1] == world]
 
 
 def _seconds(attempts: list[Attempt], case: str, target: float) -> str:
-    """The best that the recipe of a case did, by the rule of records; without a record what too few seeds took; that it
-    was not reached, where it was tried.
+    """The best that the recipe of a case did, by the rule of records; without a record the attempt of most seeds, and
+    of those the fastest.  How many seeds passed, where these are not five of five.
 
     Of all recipes for a tunnel and an architecture one holds the record: here each is held against itself.
     """
     tried = [one for one in _tried(attempts, case) if one.key[-1] == target]
-    if best := records(tried):
-        (best,) = best
-        some = f" ({best.reached} of {len(best.seconds)})" if best.reached < len(best.seconds) else ""
-        return f"{best.median_s:.1f}{CHANGED * (best.recipe != case.replace('/', '-'))}{some}"
-    few = [one for one in tried if one.reached == len(one.seconds)]
-    if not few:
-        return "not reached" * bool(tried)
-    found = min(few, key=lambda one: one.median_s)
-    return f"{found.median_s:.1f} ({len(found.seconds)} seed{'s' * (len(found.seconds) > 1)})"
+    if not tried:
+        return ""
+    best = (records(tried) or [min(tried, key=lambda one: (-len(one.seconds), one.median_s))])[0]
+    told = f"{best.median_s:.1f}" if math.isfinite(best.median_s) else "not reached"
+    changed = CHANGED * (best.recipe != case.replace("/", "-"))
+    counts = best.reached, len(best.seconds)
+    usual = counts == (FEWEST_SEEDS,) * 2 or counts == (0, FEWEST_SEEDS)
+    return f"{told}{changed}" + f" ({counts[0]} of {counts[1]})" * (not usual)

@@ -59,8 +59,9 @@ def test_a_history_that_was_cut_short_is_missing_from_the_page_and_told(runs, tm
     for text in ("".join(good.splitlines(keepends=True)[:2]), good):
         metrics.write_text(text)
         assert main(words) == 0
-        told, page = capsys.readouterr().out, (folder / "report.html").read_text()
-        damaged = text != good
+        said, page = capsys.readouterr(), (folder / "report.html").read_text()
+        told, damaged = said.out, text != good
+        assert ("looking into 1 network" in said.err) == damaged  # mended, the networks are as they were
         assert (f"missing: the training history of hmm ({why}" in told) == damaged == ("it was cut short" in page)
         assert ("Distance against training time" in page) != damaged
         assert "training histories" not in told and "KL per step" not in told

@@ -10,7 +10,7 @@ from tests.models.cases import TUNNELS, dense_inputs, every_device, small
 from windtunnel.errors import InputError
 from windtunnel.models import kernels
 from windtunnel.models.delta import delta_rule, delta_rule_chunked, delta_rule_sequential
-from windtunnel.models.scan import FORMS, selective_scan, selective_scan_chunked, selective_scan_sequential
+from windtunnel.models.scan import selective_scan, selective_scan_chunked, selective_scan_sequential
 from windtunnel.models.taps import Record
 from windtunnel.models.transformer import rotate, rotation_table
 
@@ -69,7 +69,7 @@ def test_fused_scan_agrees_with_the_loop(length, channels):
         scan_arguments(length, dtype=dtype, device="cuda", channels=channels, states=5)
         for dtype in (torch.float64, torch.float32)
     )
-    wanted, found = results(selective_scan_sequential, plain), results(FORMS["triton"], fast)
+    wanted, found = results(selective_scan_sequential, plain), results(kernels.selective_scan, fast)
     for index, (a, b) in enumerate(zip(wanted, found)):
         assert float((a - b).norm()) <= 1e-6 * float(a.norm()), index
 
@@ -136,6 +136,15 @@ def test_forms_by_name():
     for function, arguments in ((selective_scan, scan), (delta_rule, delta)):
         with pytest.raises(InputError, match="form = 'magic': must be one of auto, sequential, chunked"):
             function(*arguments, form="magic")
+
+
+def test_the_kernel_is_a_form_only_while_it_is_there(monkeypatch):
+    monkeypatch.setattr(kernels, "selective_scan", lambda *arguments: "the kernel's")
+    scan = scan_arguments(5, dtype=torch.float32, device="cpu")
+    assert selective_scan(*scan, form="triton") == "the kernel's"
+    with kernels.without_kernels(), pytest.raises(InputError, match="must be one of auto, sequential, chunked"):
+        selective_scan(*scan, form="triton")
+    assert selective_scan(*scan, form="triton") == "the kernel's"
 
 
 def numpy_mamba(mixer, x):

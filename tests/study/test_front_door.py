@@ -166,6 +166,11 @@ def test_one_line_says_it_all():
     assert found.told.startswith("realised: share 1 [1, 1] over 3 seeds") and found.told == found.to_dict()["told"]
 
 
+def test_one_episode_decides_nothing():
+    found = wt.primitives(wt.zoo.load("bijection-transformer"), episodes=1)
+    assert found.state == "unclear" and "[" not in str(found)
+
+
 def test_where_the_primitive_is_worth_nothing_it_says_so_without_a_warning(recwarn):
     for replacement in (False, True):  # B loses nothing; no key was ever seen before
         tunnel = wt.tunnels.Bijection(symbols=4, length=1, replacement=replacement)

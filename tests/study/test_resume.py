@@ -15,7 +15,7 @@ from windtunnel.study import reproduce
 from windtunnel.study.__main__ import main
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Condition, Plan
-from windtunnel.study.running import rate, surveying
+from windtunnel.study.running import making, rate, surveying
 from windtunnel.study.running.pause import OutOfTime
 from windtunnel.study.running.rate import Rate, planned
 from windtunnel.study.running.sitting import Sitting
@@ -253,3 +253,16 @@ def test_nothing_is_begun_that_needs_more_time_than_is_left(tmp_path):
     sitting.check_time(needed_s=30)
     with pytest.raises(OutOfTime):
         sitting.check_time(needed_s=90)
+
+
+def test_a_kill_while_a_run_is_thrown_away_leaves_nothing_in_its_place(tmp_path, monkeypatch):
+    folder = tmp_path / "hmm-mlp"
+    for killed in (True, False):
+        (folder / "seed-0").mkdir(parents=True)
+        (folder / "seed-0" / "metrics.jsonl").write_text("{}\n")
+        with monkeypatch.context() as patch:
+            if killed:
+                patch.setattr(making.shutil, "rmtree", lambda *_, **__: None)
+            making._discard(folder)
+        assert not folder.exists()
+    assert not list(tmp_path.iterdir())  # what the first time left behind is gone, too

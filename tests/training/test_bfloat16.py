@@ -24,7 +24,7 @@ RECIPES = {  # the widths and lengths of each; batches are smaller, which no ker
     "hmm-transformer-9x256": 48,
     "bijection-transformer": 48,
     "bijection-replacement-transformer": 48,  # alibi, short
-    "recall-transformer": 6,  # alibi, 294 positions: beyond the kernel for short ones
+    "recall-transformer": 6,  # alibi, 416 positions: beyond the kernel for short ones
     "hmm-mamba": 48,
     "recall-mamba": 6,
     "hmm-lstm": 48,

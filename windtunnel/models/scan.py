@@ -20,6 +20,7 @@ Shapes: x, delta (n, T, E); A (E, S); B, C (n, T, S); y (n, T, E).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -89,9 +90,13 @@ def _into_chunks(x: Float[Tensor, "n T D"], chunks: int, size: int) -> Float[Ten
     return F.pad(x, (0, 0, 0, chunks * size - x.shape[1])).unflatten(1, (chunks, size))
 
 
-FORMS = {"sequential": selective_scan_sequential, "chunked": selective_scan_chunked}
-if kernels.selective_scan is not None:
-    FORMS["triton"] = kernels.selective_scan
+def forms() -> dict[str, Callable[..., Tensor]]:
+    """By name; the kernel only where there is one now (`kernels.without_kernels` may have taken it away)."""
+    found: dict[str, Callable[..., Tensor]] = {
+        "sequential": selective_scan_sequential,
+        "chunked": selective_scan_chunked,
+    }
+    return found if kernels.selective_scan is None else found | {"triton": kernels.selective_scan}
 
 
 def selective_scan(
@@ -101,7 +106,7 @@ def selective_scan(
 
     Only the sequential form has states that can be edited.
     """
-    require_choice("form", form, ("auto", *FORMS))
+    require_choice("form", form, ("auto", *forms()))
     dtype = torch.promote_types(A.dtype, torch.float32)  # states integrate over time: bf16 would lose small steps
     with torch.autocast(x.device.type, enabled=False):
         x, delta, A, B, C = (part.to(dtype) for part in (x, delta, A, B, C))
@@ -109,7 +114,7 @@ def selective_scan(
             return selective_scan_sequential(x, delta, A, B, C, edit)
         if form == "auto":
             form = _fastest(x)
-        return FORMS[form](x, delta, A, B, C)
+        return forms()[form](x, delta, A, B, C)
 
 
 def _fastest(x: Tensor) -> str:
@@ -117,4 +122,4 @@ def _fastest(x: Tensor) -> str:
     loop."""
     if not x.is_cuda:
         return "sequential"
-    return "triton" if x.dtype == torch.float32 and "triton" in FORMS else "chunked"
+    return "triton" if x.dtype == torch.float32 and kernels.selective_scan is not None else "chunked"

@@ -30,10 +30,17 @@ class Asked:
 
         >>> Asked("figures", ("--no-zoo", "--runs", "a")).again("results/paper", run="RUN")
         'windtunnel figures results/paper --no-zoo --runs RUN a'
+        >>> Asked("report", ("--runs=a",)).again("results/paper", run="RUN")
+        'windtunnel report results/paper --runs RUN a'
         """
-        words = list(self.options)
+        words = [part for word in self.options for part in _apart(word)]
         if run and "--runs" in words:  # the option is given once, with all its folders
             words.insert(words.index("--runs") + 1, run)
         elif run:
             words += ["--runs", run]
         return self.typed(self.command, folder, *words, plugins=plugins)
+
+
+def _apart(word: str) -> list[str]:
+    """`--runs=a` as two words, as it is told with more than one folder."""
+    return word.split("=", 1) if word.startswith("--runs=") else [word]

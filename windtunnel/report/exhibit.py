@@ -71,8 +71,10 @@ def gather(
     for name, subject in subjects.items():
         if name in found and _good(found[name]["origin"], subject.origin()):
             lost = "missing" in (found[name]["history"] or {})
-            if not lost or subject.run is None:  # a history may have been mended since
-                continue
+            if lost and subject.run is not None:  # it may have been mended since
+                found[name]["history"] = json.loads(json.dumps(history(subject)))
+                _keep(folder, name, found[name])
+            continue
         say(f"{name}: looking into {len(subject.seeds)} network{'s' * (len(subject.seeds) != 1)}")
         try:
             found[name] = json.loads(json.dumps(exhibit(subject, device)))  # as it will be read back
@@ -81,5 +83,9 @@ def gather(
             refused[name] = str(error)
             say(f"{name}: left out: {error}")
             continue
-        write_bytes(folder / FOLDER / f"{name}.json", json.dumps(found[name]).encode())
+        _keep(folder, name, found[name])
     return found, refused
+
+
+def _keep(folder: Path, name: str, record: dict[str, Any]) -> None:
+    write_bytes(folder / FOLDER / f"{name}.json", json.dumps(record).encode())

@@ -20,6 +20,7 @@ mean says nothing then, so the number of seeds that succeed and the median are t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
@@ -319,7 +320,9 @@ def _share(primitive: str, own: np.ndarray, of_base: np.ndarray, readouts: np.nd
     if len(per_seed) > 1:
         share = Quantity.of_seeds(per_seed)
     else:
-        share = Quantity(float(per_seed[0]), *percentile_interval(draws[0]), "sequences")
+        alone = len(of_base) == 1  # one sequence bounds nothing
+        ends = (-math.inf, math.inf) if alone else percentile_interval(draws[0])
+        share = Quantity(float(per_seed[0]), *ends, "sequences")
     total = readouts.sum()
     kl, bits = float(own.sum(1).mean() / total), float(of_base.sum() / total)
     errors = tuple(map(float, draws.std(1)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -99,7 +100,7 @@ class Making:
             self.sitting.say(f"{self.cell.name}: {len(lost)} of {len(recipe.seeds)} seeds diverged: another rate")
             place = RunFolder(self.folder.run(self.cell.name))
             spent = sum(record["train_s"] for record in place.timings())
-            shutil.rmtree(place.path, ignore_errors=True)  # first: what another rate trained must not be found here
+            _discard(place.path)  # first: what another rate trained must not be found here
             self.rate.give_up(lost, spent)
             self.draft = self._empty()
             self.folder.write_draft(self.cell.name, self.draft)
@@ -192,8 +193,18 @@ class Making:
         return record
 
 
+def _discard(folder: Path) -> None:
+    """Delete a run's folder so that a kill leaves nothing of it in its place: what is half gone could not go on."""
+    aside = folder.with_name(f".{folder.name}.discarded")
+    shutil.rmtree(aside, ignore_errors=True)
+    if folder.exists():
+        folder.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
 def _history(run: Run | None) -> dict[str, list]:
-    """Seed -> [step, validation KL in bits] along the training."""
+    """Seed -> [step, validation KL in bits] along the training.  Claims are decided by it: one that was cut short stops
+    the cell, rather than leave a seed out without a word."""
     if run is None:
         return {}
     return {str(seed): [[r["step"], plain(r["kl_bits"])] for r in run.metrics(seed)] for seed in run.recipe.seeds}
