@@ -23,7 +23,7 @@ from tests.models.cases import (
 )
 from windtunnel import models
 from windtunnel.models import kernels
-from windtunnel.models.compiled import must_compile
+from windtunnel.models.compiled import NotMeasured, must_compile, specialised
 from windtunnel.models.lstm import LSTM
 from windtunnel.tunnels import Inputs
 
@@ -230,6 +230,19 @@ def test_where_speed_is_measured_a_failed_compilation_is_an_error(monkeypatch):
             warnings.warn("something else", stacklevel=1)
             models.compiled(small("lstm-residual", tunnel))(inputs.tokens, inputs.features, inputs.readout)
     assert [str(one.message) for one in others] == ["something else"]
+
+
+def test_where_speed_is_measured_the_compilers_own_errors_are_one_line():
+    """Of what has no slower form, as a sampler; an error of the code itself stays what it is."""
+
+    def broken(x):
+        torch._dynamo.graph_break()
+        return x + 1
+
+    with pytest.raises(NotMeasured, match=r"^not measured, as it does not compile: [^\n]+$"), must_compile():
+        specialised(broken, fullgraph=True, backend="eager")(torch.ones(2))
+    with pytest.raises(ZeroDivisionError), must_compile():
+        specialised(lambda x: x + 1 / 0, backend="eager")(torch.ones(2))
 
 
 def test_kernels_that_cannot_be_imported_are_told_in_one_line(monkeypatch):
