@@ -70,6 +70,16 @@ def broken_compiler(function: Callable[..., Any], **options: Any) -> Callable[..
     return fail if function.__name__ == "forward" else function
 
 
+def no_compiler(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """In place of `torch.compile`: fails at the first call of anything, samplers too, in torch's own way."""
+    from torch._dynamo.exc import TorchDynamoException
+
+    def fail(*arguments: Any) -> None:
+        raise TorchDynamoException("no compiler at all\n\nSet TORCHDYNAMO_VERBOSE=1 for a long story")
+
+    return fail
+
+
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     """Bit for bit."""
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import nullcontext
 
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.training.cases import SMALL_HMM, VARIANTS, Compiling, broken_compiler, tiny
+from tests.training.cases import SMALL_HMM, VARIANTS, Compiling, broken_compiler, no_compiler, tiny
 from windtunnel import tunnels
+from windtunnel.models.compiled import NotMeasured
 from windtunnel.models.registry import is_built_in, names
 from windtunnel.training import recipe_for
 from windtunnel.training.network import Network
@@ -127,9 +127,9 @@ def test_training_rate(variant):
 def test_nothing_is_measured_that_should_have_been_compiled_and_was_not(monkeypatch):
     monkeypatch.setattr(rates, "Engine", Compiling)
     monkeypatch.setattr(torch, "compile", broken_compiler)
-    with pytest.raises(RuntimeError, match=r"^not measured.*: no compiler here$"):
+    with pytest.raises(NotMeasured, match=r"^not measured.*: no compiler here$"):
         training_rate(tiny(SMALL_HMM, "mlp-full"), "cpu", about_s=0.02)
-    with pytest.raises(RuntimeError, match=r"^not measured"):
+    with pytest.raises(NotMeasured, match=r"^not measured"):
         parts.step_parts(tiny(SMALL_HMM), "cpu", about_s=0.02)
     assert training_rate(tiny(SMALL_HMM, "lstm-residual"), "cpu", about_s=0.02)["ms_per_step"] > 0  # on purpose
 
@@ -144,14 +144,72 @@ def test_a_compilation_that_fails_leaves_its_row_out_and_says_why(monkeypatch):
     assert notes(told) == ["compile: failed: quick: b: no compiler"] and told["kernels_in_use"] == []
 
 
-@pytest.mark.parametrize("broken", [False, True])
-def test_the_child_that_compiles_is_told_if_it_cannot(monkeypatch, capsys, broken):
+def test_the_child_that_compiles_says_how_long_it_took(monkeypatch, capsys):
     """Its words, run here; the compiler is replaced, as the real one takes long."""
     monkeypatch.setattr(sys, "argv", ["-c", "cpu", "quick"])
-    monkeypatch.setattr(torch, "compile", broken_compiler if broken else lambda function, **options: function)
-    with pytest.raises(RuntimeError, match="no compiler here") if broken else nullcontext():
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    exec(startup._COMPILE, {})
+    assert float(capsys.readouterr().out) > 0
+
+
+@pytest.mark.parametrize(("compiler", "why"), [(broken_compiler, "compiler here"), (no_compiler, "compiler at all")])
+def test_the_child_that_compiles_says_in_one_line_if_it_cannot(monkeypatch, capsys, compiler, why):
+    """Also where it is the sampler that does not compile, which comes first."""
+    monkeypatch.setattr(sys, "argv", ["-c", "cpu", "quick"])
+    monkeypatch.setattr(torch, "compile", compiler)
+    with pytest.raises(SystemExit, match=rf"^not measured[^\n]*: no {why}$"):
         exec(startup._COMPILE, {})
-    assert bool(capsys.readouterr().out) != broken
+    assert not capsys.readouterr().out
+
+
+def test_without_a_compiler_the_reason_is_told(monkeypatch):
+    """The real thing: nothing is planted but the compiler's absence."""
+    monkeypatch.setenv("CXX", "/nonexistent/g++")
+    told = bench(Plan("cpu", ("compile",)))
+    assert told["compile"] == [] and set(told["failed"]) == {"compile"}
+    (line,) = told["failed"]["compile"]
+    assert line.startswith("quick: not measured") and "/nonexistent/g++" in line and "\n" not in line
+
+
+def test_a_child_that_is_killed_is_told_as_that(monkeypatch):
+    monkeypatch.setattr(startup, "_COMPILE", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    told = bench(Plan("cpu", ("compile",)))
+    assert told["failed"] == {"compile": ["quick: its process ended without a word, with -9"]}
+
+
+def test_what_does_not_compile_leaves_its_row_out_and_the_others_stay(monkeypatch):
+    """An LSTM is not compiled on purpose, so it is what is left."""
+    monkeypatch.setattr(rates, "Engine", Compiling)
+    monkeypatch.setattr(torch, "compile", broken_compiler)
+    monkeypatch.setattr(Plan, "limit_s", lambda self, section: 600.0)
+    sections = ("training", "seeds", "growth", "profile")
+    told = bench(Plan("cpu", sections, ("quick", "hmm/lstm"), batch=8, quick=True))
+    assert {section: [row["case"] for row in told[section]] for section in sections if section != "growth"} == {
+        "training": ["hmm/lstm"],
+        "seeds": ["hmm/lstm"],
+        "profile": ["hmm/lstm"],
+    }
+    assert told["growth"] == [] and set(told["failed"]) == set(sections) and told["left_out"] == {}
+    for section in ("training", "seeds", "profile"):
+        (line,) = told["failed"][section]
+        assert line.startswith("quick: not measured") and line.endswith(": no compiler here")
+    assert len(told["failed"]["growth"]) == len([*steps_of_growth(quick=True)])
+    assert any(line.startswith("training: failed: quick: not measured") for line in notes(told))
+
+
+def test_a_sampler_or_a_start_that_fails_leaves_the_others(monkeypatch):
+    def rate(tunnel, device, about_s, episodes):
+        if tunnel == WORLDS["urn"]:
+            raise NotMeasured("no compiler at all")
+        return {"episodes_per_s": 1.0}
+
+    monkeypatch.setattr(sys.modules["windtunnel.training.speed.bench"], "sampling_rate", rate)
+    monkeypatch.setattr(startup, "_LIBRARY", "print('a\\nlong story')")
+    told = bench(Plan("cpu", ("sampling", "startup"), quick=True))
+    assert [row["tunnel"] for row in told["sampling"]] == [name for name in WORLDS if name != "urn"]
+    assert told["failed"]["sampling"] == ["urn: no compiler at all"] and told["startup"] == []
+    (line,) = told["failed"]["startup"]
+    assert line.startswith("first step: ") and line.endswith("never said 'step 1/1': a long story")
 
 
 def test_counted_memory_grows_with_the_batch_and_holds_the_state():
@@ -235,5 +293,5 @@ def test_the_most_expensive_operations_are_listed_first():
 def test_seconds_to_a_line_of_another_process():
     code = "import time; time.sleep(0.2); print('step 1/1', flush=True); time.sleep(0.2)"
     assert 0.2 <= seconds_to_line([sys.executable, "-c", code]) < 10
-    with pytest.raises(RuntimeError, match="never said 'step 1/1': nothing"):
+    with pytest.raises(NotMeasured, match="never said 'step 1/1': nothing"):
         seconds_to_line([sys.executable, "-c", "print('nothing')"])

@@ -27,9 +27,8 @@ def bench(plan: Plan, say: Say = lambda line: None) -> dict[str, Any]:
     """Measure what the plan asks for.
 
     The result has `environment`, `kernels_in_use`, `matrix_flops_per_s`, a list of rows per section, `left_out`: what
-    the time limits left no room for, and `failed`: what could not be compiled where only that was to be timed.  `say`
-    hears one line before each measurement.  A network that should be compiled and cannot be ends the others with a
-    RuntimeError.
+    the time limits left no room for, and `failed`: what should be compiled and cannot be, with the reason.  Neither has
+    a row.  `say` hears one line before each measurement.
     """
     result: dict[str, Any] = {"environment": environment(plan.device), "quick": plan.quick}
     result["kernels_in_use"] = kernels.in_use(plan.device)
@@ -75,9 +74,10 @@ def _training(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
                 continue
             say(f"training {name}, batch {recipe.batch}, {count} seed{'s' * (count != 1)}")
             work, peak = work_of(recipe), matrix_rate(plan.device)  # the rate once more: a shared machine changes
-            row = {"case": name, **work._asdict(), **_rate(recipe, plan, count)}
-            peak = max(peak, matrix_rate(plan.device))
-            yield row | {"share_of_peak": row["sequences_per_s"] * work.flops_per_sequence / peak}
+            with limit.outliving(name + (f", {count} seeds" if count != 1 else "")):
+                row = {"case": name, **work._asdict(), **_rate(recipe, plan, count)}
+                peak = max(peak, matrix_rate(plan.device))
+                yield row | {"share_of_peak": row["sequences_per_s"] * work.flops_per_sequence / peak}
 
 
 def _seeds(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
@@ -86,35 +86,38 @@ def _seeds(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
         if not limit.allows(name):
             continue
         say(f"seeds {name}, one and {TOGETHER} together")
-        one, several = (_rate(recipe, plan, count) for count in (1, TOGETHER))
-        larger = _rate(recipe.with_options(batch=TOGETHER * recipe.batch), plan)
-        times = {
-            "one_ms": one["ms_per_step"],
-            "together_ms": several["ms_per_step"],
-            "larger_ms": larger["ms_per_step"],
-        }
-        yield {
-            "case": name,
-            "batch": recipe.batch,
-            "seeds": TOGETHER,
-            **times,
-            "cost_of_one": times["together_ms"] / times["one_ms"],
-            # What the card asks for as much work of a single network: near five, one seed has filled it.
-            "cost_of_batch": times["larger_ms"] / times["one_ms"],
-            **({"busy_share": one["busy_share"]} if "busy_share" in one else {}),
-            "memory_mib": several["memory_mib"],
-        }
+        with limit.outliving(name):
+            yield {"case": name, "batch": recipe.batch, "seeds": TOGETHER, **_together(recipe, plan)}
+
+
+def _together(recipe: Recipe, plan: Plan) -> Row:
+    one, several = (_rate(recipe, plan, count) for count in (1, TOGETHER))
+    larger = _rate(recipe.with_options(batch=TOGETHER * recipe.batch), plan)
+    times = {
+        "one_ms": one["ms_per_step"],
+        "together_ms": several["ms_per_step"],
+        "larger_ms": larger["ms_per_step"],
+    }
+    return {
+        **times,
+        "cost_of_one": times["together_ms"] / times["one_ms"],
+        # What the card asks for as much work of a single network: near five, one seed has filled it.
+        "cost_of_batch": times["larger_ms"] / times["one_ms"],
+        **({"busy_share": one["busy_share"]} if "busy_share" in one else {}),
+        "memory_mib": several["memory_mib"],
+    }
 
 
 def _sampling(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
     say("sampling, the plain NumPy way")
     plain = {kind: numpy_rate(draw, plan.about_s / 2) for kind, draw in (("plain", by_choice), ("tuned", by_search))}
+    few = 8192 if plan.quick and plan.device == "cpu" else None
     for name, tunnel in WORLDS.items():
-        if limit.allows(name):
-            say(f"sampling {name}")
-            row = sampling_rate(
-                tunnel, plan.device, plan.about_s, 8192 if plan.quick and plan.device == "cpu" else None
-            )
+        if not limit.allows(name):
+            continue
+        say(f"sampling {name}")
+        with limit.outliving(name):
+            row = sampling_rate(tunnel, plan.device, plan.about_s, few)
             yield {"tunnel": name, **row, **{f"over_{kind}": row["episodes_per_s"] / plain[kind] for kind in plain}}
 
 
@@ -132,8 +135,10 @@ def _growth(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
     base = growth.base_case(plan.device, plan.quick)
     for axis, factor in growth.steps_of_growth(plan.quick):
         size, recipe, seeds = growth.grown(base, axis, factor)
-        if limit.allows(f"{axis} {size}"):
-            say(f"growth {axis} {size}")
+        if not limit.allows(f"{axis} {size}"):
+            continue
+        say(f"growth {axis} {size}")
+        with limit.outliving(f"{axis} {size}"):
             row = {"axis": axis, "size": size, "parameters": growth.parameters_of(recipe)}
             yield row | _rate(recipe, plan, seeds, plan.about_s / 2)
 
@@ -141,15 +146,18 @@ def _growth(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
 def _profile(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
     goals = ("hmm/transformer-9x256", "bijection/transformer", "hmm/mamba", "hmm/lstm")
     for name, recipe in _few(plan, *(goals if plan.device != "cpu" else ("quick", "hmm/transformer"))).items():
-        if limit.allows(name):
-            say(f"profile {name}")
+        if not limit.allows(name):
+            continue
+        say(f"profile {name}")
+        with limit.outliving(name):
             row = {"case": name, **parts.step_parts(recipe, plan.device, plan.about_s)}
             yield row | {"operations": parts.operations(recipe, plan.device)}
 
 
 def _startup(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
     say("start-up, in processes of their own")
-    yield from startup.startup_times(plan.device, 1 if plan.quick else 3, limit.left_s() / 2)
+    with limit.outliving("first step"):
+        yield from startup.startup_times(plan.device, 1 if plan.quick else 3, limit.left_s() / 2)
 
 
 def _compile(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
@@ -157,13 +165,10 @@ def _compile(plan: Plan, limit: Limit, say: Say) -> Iterator[Row]:
         if not limit.allows(name):
             continue
         say(f"compile {name}, empty and warm cache")
-        try:
+        with limit.outliving(name):
             rows = startup.compile_times(plan.device, name, limit.left_s())
-        except RuntimeError as error:  # as without a C++ compiler: no row, but the other sections stay
-            limit.failed.append(f"{name}: {error}")
-            continue
-        yield from rows
-        limit.left_out += [f"{name}, {state} cache" for state in ("cold", "warm")[len(rows) :]]
+            yield from rows
+            limit.left_out += [f"{name}, {state} cache" for state in ("cold", "warm")[len(rows) :]]
 
 
 _MEASURE: dict[str, Callable[[Plan, Limit, Say], Iterator[Row]]] = {

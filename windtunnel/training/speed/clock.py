@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
+
+from windtunnel.models.compiled import NotMeasured
 
 
 def drain(device: str) -> None:
@@ -89,3 +92,11 @@ class Limit:
             return True
         self.left_out.append(what)
         return False
+
+    @contextmanager
+    def outliving(self, what: str) -> Iterator[None]:
+        """What cannot be measured in here has no row and is named with its reason; the others go on."""
+        try:
+            yield
+        except NotMeasured as error:
+            self.failed.append(f"{what}: {error}")

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from windtunnel.models.compiled import specialised
+from windtunnel.models.compiled import must_compile, specialised
 from windtunnel.training.speed.clock import seconds_each
 from windtunnel.tunnels import STREAMS, Source, Tunnel
 
@@ -32,7 +32,8 @@ def sampling_rate(tunnel: Tunnel, device: str, about_s: float, episodes: int | N
         for number in range(times):
             once(number)
 
-    draw(2)
+    with must_compile():
+        draw(2)
     return {"episodes_per_call": count, "episodes_per_s": count / seconds_each(draw, device, about_s)}
 
 

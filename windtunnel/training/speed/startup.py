@@ -14,6 +14,8 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
+from windtunnel.models.compiled import NotMeasured
+
 _QUICK = ["bijection", "transformer", "--symbols", "8", "--length", "8", "--preset", "quick"]
 
 _LIBRARY = """
@@ -30,7 +32,7 @@ wt.train(tunnel, "transformer", preset="quick", steps=1, validate_every=1, devic
 
 _COMPILE = """
 import sys, time
-from windtunnel.models.compiled import must_compile
+from windtunnel.models.compiled import NotMeasured, must_compile
 from windtunnel.training.network import Network
 from windtunnel.training.speed.cases import cases
 from windtunnel.training.speed.rates import engine_for
@@ -38,13 +40,16 @@ from windtunnel.training.speed.rates import engine_for
 device, name = sys.argv[1:]
 recipe = cases(device)[name]
 start = time.perf_counter()
-if device == "cpu":
-    with must_compile():
-        network = Network(recipe, 0, device)
-        network.compile()
-        network.advance()
-else:
-    engine_for(recipe, device)
+try:
+    if device == "cpu":
+        with must_compile():
+            network = Network(recipe, 0, device)
+            network.compile()
+            network.advance()
+    else:
+        engine_for(recipe, device)
+except NotMeasured as error:
+    sys.exit(str(error))
 print(time.perf_counter() - start, flush=True)
 """
 
@@ -87,14 +92,15 @@ def seconds_to_line(command: list[str], mark: str = "step 1/1") -> float:
             if found is None and mark in line:
                 found = time.perf_counter() - start
     if found is None:
-        raise RuntimeError(f"{' '.join(command[:3])} … never said {mark!r}: {''.join(said)[-400:]}")
+        told = " ".join("".join(said).split())[-400:]
+        raise NotMeasured(f"{' '.join(command[:3])} … never said {mark!r}: {told}")
     return found
 
 
 def compile_times(device: str, case: str, limit_s: float) -> list[dict[str, Any]]:
     """Seconds to build, compile and take the first step (on a GPU: and to capture it), with an empty cache and then
     with the one just filled; each in a process of its own.  A part that does not fit into the limit is left out; if
-    compilation fails, a RuntimeError says why in one line."""
+    compilation fails, a `NotMeasured` says why in one line."""
     rows: list[dict[str, Any]] = []
     deadline = time.monotonic() + limit_s
     with tempfile.TemporaryDirectory() as cache:
@@ -109,6 +115,7 @@ def compile_times(device: str, case: str, limit_s: float) -> list[dict[str, Any]
             except subprocess.TimeoutExpired:
                 break
             if done.returncode != 0:
-                raise RuntimeError(done.stderr.strip().splitlines()[-1])
+                mute = f"its process ended without a word, with {done.returncode}"  # as one that is killed for memory
+                raise NotMeasured((done.stderr.strip() or mute).splitlines()[-1])
             rows.append({"case": case, "cache": state, "seconds": float(done.stdout.split()[-1])})
     return rows
