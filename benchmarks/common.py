@@ -6,7 +6,8 @@
     …
     run(main)
 
-A mistake is told as the command line of windtunnel tells it: what was typed, what is allowed, exit code 2.
+A mistake is told as the command line of windtunnel tells it: what was typed, what is allowed, exit code 2.  So is that
+something did not compile, and was not measured.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from windtunnel.errors import InputError
+from windtunnel.models.compiled import NotMeasured
 from windtunnel.training.files import require_writable, write_json
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a benchmark as a command: a user's mistake is one line and exit code 2."""
+    """Run a benchmark as a command: a user's mistake, or what does not compile, is one line and exit code 2."""
     try:
         main()
-    except InputError as error:
+    except (InputError, NotMeasured) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
 

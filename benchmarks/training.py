@@ -19,6 +19,7 @@ from pathlib import Path
 from common import Parser, place, run, save, whole, wholes
 
 from windtunnel.environment import default_device, require_device
+from windtunnel.errors import InputError
 from windtunnel.training.speed import SECTIONS, Plan, bench
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
@@ -41,6 +42,8 @@ def main() -> None:
     result = bench(plan, say=lambda line: print(f"… {line}", file=sys.stderr, flush=True))
     print(headline(result), *map(plain_text, tables(result)), *notes(result), sep="\n")
     save(options.json, result)
+    if result["failed"]:
+        raise InputError(f"without a row: {'; '.join(line for lines in result['failed'].values() for line in lines)}")
 
 
 if __name__ == "__main__":

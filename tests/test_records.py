@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs" / "making")]
 
 from records_page import load_attempts, page  # noqa: E402
+
+from tests.training.cases import Compiling, broken_compiler  # noqa: E402
+from windtunnel.training.speed import fidelity, rates  # noqa: E402
 
 SCRIPTS = sorted(file.stem for file in (ROOT / "benchmarks").glob("*.py") if "__main__" in file.read_text())
 SMALL = ["tunnel.length=2", "tunnel.symbols=2", "model.params=2000", "batch=16", "steps=60", "validation_episodes=32"]
@@ -95,6 +99,30 @@ def test_pairs_without_a_recipe_of_their_own_are_attempted_one_after_the_other(t
         assert told["reached"] == {"20": 1, "15": 1, "1e-09": 0}
         (seed,) = told["seeds"]
         assert seed["steps"] == 2 and seed["curve"][-1][1] == 2
+
+
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """A machine on which networks should be compiled, as on a GPU, and cannot be."""
+    for module in (fidelity, rates):
+        monkeypatch.setattr(module, "Engine", Compiling)
+    monkeypatch.setattr(torch, "compile", broken_compiler)
+
+
+def test_an_attempt_that_does_not_compile_is_one_line(uncompiled, refusal, tmp_path):
+    line = refusal("records", "attempt", "quick", *BRIEF, *changes(*SMALL), "--out", tmp_path)
+    assert line.startswith("error: not measured") and line.endswith(": no compiler here\n")
+
+
+def test_a_table_with_a_row_missing_is_kept_and_no_success(uncompiled, capsys, monkeypatch, tmp_path):
+    """So that a sitting does not take it for done."""
+    words = ["--device", "cpu", "--only", "quick,hmm/lstm", "--batch", "8", "--quick", "--json", f"{tmp_path}/a.json"]
+    monkeypatch.setattr(sys, "argv", ["benchmarks/training.py", *words])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(ROOT / "benchmarks" / "training.py"), run_name="__main__")
+    told, said = json.loads((tmp_path / "a.json").read_text()), capsys.readouterr()
+    assert [row["case"] for row in told["training"]] == ["hmm/lstm"] and "hmm/lstm" in said.out
+    assert stopped.value.code == 2 and said.err.splitlines()[-1].startswith("error: without a row: quick: not measured")
 
 
 WRONG = [
