@@ -5,8 +5,8 @@
 
 A kernel and its twin (the same mathematics in torch, compiled) get the same bfloat16 inputs.  Without the kernel a
 network would mostly run that twin; not so for attention, which a library has, and for the core of Mamba, where another
-kernel of ours, the scan, would serve: those stand beside it, compiled too.  Times are medians over replays of a
-captured graph, so launching costs nobody anything.
+kernel of ours, the scan, would serve: those stand beside it, compiled too, each as one graph.  Times are medians over
+replays of a captured graph, so launching costs nobody anything.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
@@ -25,6 +26,7 @@ from torch import Tensor
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import InputError
 from windtunnel.models import kernels
+from windtunnel.models.compiled import NotMeasured, must_compile
 from windtunnel.models.scan import selective_scan, selective_scan_chunked
 from windtunnel.models.transformer import explicit_attention, merged, separate
 from windtunnel.training.speed.parts import captured
@@ -82,6 +84,10 @@ SCAN = ("our selective scan", scanned_core)
 
 def cases() -> dict[str, Case]:
     """By the kernel's name.  Sizes of the 9 × 256 Transformer and of the 2.67M Mamba on the HMM."""
+    ours: Any = kernels
+    if ours.add_norm is None:
+        why = "could not be imported here; the warning says why" if find_spec("triton") else "need triton installed"
+        raise InputError(f"kernels: must be there to be measured, but those for Triton {why}")
     shape, single = (EPISODES, POSITIONS), torch.float32
     stream, vector, wide = draw(*shape, 256, dtype=single), partial(draw, dtype=single), draw(*shape, 1024)
     channels, states = 440, 16
@@ -92,9 +98,6 @@ def cases() -> dict[str, Case]:
     scan += [vector(*shape, states), vector(*shape, states)]
     norm = [stream, draw(*shape, 256), vector(256), vector(256), vector(256)]
     systems = [(0.1 * vector(EPISODES, 6, 40, 40)).detach().requires_grad_(), vector(EPISODES, 6, 40, 64)]
-    ours: Any = kernels
-    if ours.add_norm is None:
-        raise InputError("triton: must be installed to have kernels at all")
     return {
         "short attention": Case(ours.short_attention, plain_attention, [draw(*shape, 3, 8, 32)], LIBRARY),
         "add and norm": Case(partial(ours.add_norm, eps=1e-5), plain_add_norm, norm),
@@ -132,16 +135,32 @@ def both_ways(function: Callable[..., Any], inputs: list[Tensor]) -> dict[str, f
     return {"forward_ms": forward, "both_ms": milliseconds(step)}
 
 
-def against_twins() -> Iterator[dict[str, Any]]:
-    """A row per kernel, printed as it comes."""
+def as_one_graph(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled, or an error: a twin of which a part runs uncompiled would flatter our kernel."""
+    return torch.compile(function, dynamic=False, fullgraph=True)
+
+
+def measured(name: str, case: Case) -> dict[str, Any]:
+    """The row of one kernel."""
+    with must_compile():
+        row: dict[str, Any] = {"kernel": name, "ours": both_ways(case.kernel, case.inputs)}
+        row["twin"] = both_ways(as_one_graph(case.twin), case.inputs)
+        if case.instead is not None:
+            what, other = case.instead
+            row["instead"] = {"what": what, **both_ways(as_one_graph(other), case.inputs)}
+    return row
+
+
+def against_twins(failed: list[str]) -> Iterator[dict[str, Any]]:
+    """A row per kernel, printed as it comes; what does not compile has none, but a line in `failed` that says why."""
     heads = "".join(f"{head:>11s}" for head in ("forward", "twin", "instead", "both ways", "twin", "instead"))
     print(f"{'kernel':18s}{heads}   ms")
     for name, case in cases().items():
-        row: dict[str, Any] = {"kernel": name, "ours": both_ways(case.kernel, case.inputs)}
-        row["twin"] = both_ways(torch.compile(case.twin, dynamic=False), case.inputs)
-        if case.instead is not None:
-            what, other = case.instead
-            row["instead"] = {"what": what, **both_ways(torch.compile(other, dynamic=False), case.inputs)}
+        try:
+            row = measured(name, case)
+        except NotMeasured as error:
+            failed.append(f"{name}: {error}")
+            continue
         places = [(who, key) for key in ("forward_ms", "both_ms") for who in ("ours", "twin", "instead")]
         cells = "".join(f"{row[who][key]:11.4f}" if who in row else " " * 11 for who, key in places)
         print(f"{name:18s}{cells}  {row.get('instead', {}).get('what', '')}".rstrip(), flush=True)
@@ -186,10 +205,15 @@ def main() -> None:
         with torch.no_grad():
             search_tilings()
     else:
-        result: dict[str, Any] = {"environment": environment(device), "kernels": []}
-        for row in against_twins():
+        failed: list[str] = []
+        result: dict[str, Any] = {"environment": environment(device), "kernels_in_use": kernels.in_use(device)}
+        result |= {"kernels": [], "failed": failed}
+        for row in against_twins(failed):
             result["kernels"].append(row)
             save(options.json, result)  # after every row: one that fails does not take the others with it
+        save(options.json, result)
+        if failed:
+            raise InputError(f"without a row: {'; '.join(failed)}")
 
 
 if __name__ == "__main__":

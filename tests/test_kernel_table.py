@@ -6,8 +6,11 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 import torch.nn.functional as F
+
+from windtunnel.errors import InputError
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs" / "making")]
@@ -45,17 +48,69 @@ def test_a_case_may_have_a_third_contender(monkeypatch, capsys):
     two = kernels.Case(F.relu, torch.sin, [])
     three = kernels.Case(F.relu, torch.sin, [], ("a library", torch.cos))
     monkeypatch.setattr(kernels, "cases", lambda: {"old": two, "new": three})
-    monkeypatch.setattr(torch, "compile", lambda function, dynamic: function)
+    monkeypatch.setattr(torch, "compile", lambda function, dynamic, fullgraph: function)
     times = {F.relu: 1.0, torch.sin: 4.0, torch.cos: 2.0}
     monkeypatch.setattr(
         kernels, "both_ways", lambda function, inputs: {"forward_ms": times[function], "both_ms": 3 * times[function]}
     )
-    old, new = kernels.against_twins()
+    old, new = kernels.against_twins([])
     assert "instead" not in old and old["twin"] == {"forward_ms": 4.0, "both_ms": 12.0}
     assert new["instead"] == {"what": "a library", "forward_ms": 2.0, "both_ms": 6.0}
     first, second = capsys.readouterr().out.splitlines()[1:]
     assert first.split() == ["old", "1.0000", "4.0000", "3.0000", "12.0000"]
     assert second.split() == ["new", "1.0000", "4.0000", "2.0000", "3.0000", "12.0000", "6.0000", "a", "library"]
+
+
+def rows(*shape: int) -> torch.Tensor:
+    return drawn(2, 5, *shape)
+
+
+LOWER = torch.eye(4).expand(2, 4, 4).clone().requires_grad_()
+CONTENDERS = {
+    "attention": (kernels.plain_attention, [rows(3, 2, 4)]),
+    "library": (kernels.library_attention, [rows(3, 2, 4)]),
+    "add and norm": (kernels.plain_add_norm, [rows(6), rows(6), drawn(6), drawn(6), drawn(6)]),
+    "core": (kernels.plain_core, [rows(6), rows(6), drawn(6, 4), rows(8), drawn(6), rows(6)]),
+    "scanned core": (kernels.scanned_core, [rows(6), rows(6), drawn(6, 4), rows(8), drawn(6), rows(6)]),
+    "scan": (kernels.selective_scan_chunked, [rows(6), rows(6), drawn(6, 4), rows(4), rows(4)]),
+    "solve": (kernels.plain_solve, [LOWER, drawn(2, 4, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", CONTENDERS)
+def test_what_a_kernel_is_held_against_is_one_graph(name, monkeypatch):
+    function, inputs = CONTENDERS[name]
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda function, **options: real(function, backend="eager", **options))
+    wanted, found = function(*inputs), kernels.as_one_graph(function)(*inputs)
+    torch.testing.assert_close(found, wanted)
+
+
+def test_a_contender_that_is_compiled_in_part_has_no_row(monkeypatch, tmp_path, capsys):
+    def halves(x):
+        torch._dynamo.graph_break()
+        return x + 1
+
+    planted = {"bad": kernels.Case(F.relu, halves, [drawn(2)]), "good": kernels.Case(F.relu, torch.sin, [drawn(2)])}
+    monkeypatch.setattr(kernels, "cases", lambda: planted)
+    monkeypatch.setattr(kernels, "require_device", lambda name: "cpu")
+    monkeypatch.setattr(kernels, "milliseconds", lambda work: (work(), 1.0)[1])
+    real, file = torch.compile, tmp_path / "kernels.json"
+    monkeypatch.setattr(torch, "compile", lambda function, **options: real(function, backend="eager", **options))
+    monkeypatch.setattr(sys, "argv", ["kernels.py", "--json", str(file)])
+    with pytest.raises(InputError, match="without a row: bad: not measured, as it does not compile: "):
+        kernels.main()
+    told = json.loads(file.read_text())
+    assert [row["kernel"] for row in told["kernels"]] == ["good"] and told["kernels_in_use"] == []
+    assert len(told["failed"]) == 1
+
+
+@pytest.mark.parametrize(("triton", "why"), [(None, "need triton installed"), ("here", "could not be imported")])
+def test_without_kernels_it_is_told_why(monkeypatch, triton, why):
+    monkeypatch.setattr(kernels.kernels, "add_norm", None)
+    monkeypatch.setattr(kernels, "find_spec", lambda name: triton)
+    with pytest.raises(InputError, match=f"kernels: must be there.*{why}"):
+        kernels.cases()
 
 
 def test_the_page_tells_what_would_serve_without_a_kernel(tmp_path):
