@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -249,13 +250,23 @@ def test_kernels_that_cannot_be_imported_are_told_in_one_line(monkeypatch):
     monkeypatch.setattr(kernels, "find_spec", lambda name: None)  # no Triton: nothing to tell
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert kernels._of_triton() == (None,) * 5
+        assert kernels._of_triton() == {}
     monkeypatch.setattr(kernels, "find_spec", lambda name: "here")
     monkeypatch.delattr(models, "attention_triton", raising=False)
     monkeypatch.setitem(sys.modules, "windtunnel.models.attention_triton", None)
     with pytest.warns(UserWarning, match=r"^the Triton kernels cannot be imported, the plain forms serve: .*$") as told:
-        assert kernels._of_triton() == (None,) * 5
+        assert kernels._of_triton() == {}
     assert len(told) == 1 and "\n" not in str(told[0].message)
+
+
+def test_the_kernels_of_triton_go_by_the_names_they_are_asked_for(monkeypatch):
+    monkeypatch.setattr(kernels, "find_spec", lambda name: "here")
+    for name in ("attention_triton", "block_triton", "scan_triton", "triangular_triton"):
+        monkeypatch.setattr(models, name, MagicMock(), raising=False)
+        monkeypatch.setitem(sys.modules, f"windtunnel.models.{name}", getattr(models, name))
+    found = kernels._of_triton()
+    assert kernels.__annotations__.keys() - found.keys() == {"mamba_core", "mamba_core_compiles"}
+    assert found.keys() <= kernels.__annotations__.keys() and None not in found.values()
 
 
 def test_the_kernels_in_use_are_named(monkeypatch):

@@ -33,24 +33,28 @@ mamba_core_compiles: Callable[..., bool] | None = None
 """`mamba_cuda.compiles`."""
 
 
-def _of_triton() -> tuple[Any, Any, Any, Any, Any]:
-    """Attention, scan, add and norm, bias and GELU, inverse.  All None without Triton; and, with a line that says why,
-    where this Triton is not the one they were written for."""
+def _of_triton() -> dict[str, Any]:
+    """Those for Triton by the names above.  Empty without Triton; and, with a line that says why, where this Triton is
+    not the one they were written for."""
     if find_spec("triton") is None:
-        return None, None, None, None, None
+        return {}
     try:
         from windtunnel.models import attention_triton, block_triton, scan_triton, triangular_triton
     except (ImportError, AttributeError) as error:  # a name that has moved is either
         line = f"the Triton kernels cannot be imported, the plain forms serve: {reason_of(error)}"
         warnings.warn(line, NotCompiled, stacklevel=2)
-        return None, None, None, None, None
-    attention, scan = attention_triton.short_attention, scan_triton.selective_scan_triton
-    inverse = triangular_triton.unit_lower_inverse
-    return attention, scan, block_triton.add_norm, block_triton.bias_gelu, inverse
+        return {}
+    return {
+        "short_attention": attention_triton.short_attention,
+        "selective_scan": scan_triton.selective_scan_triton,
+        "add_norm": block_triton.add_norm,
+        "bias_gelu": block_triton.bias_gelu,
+        "unit_lower_inverse": triangular_triton.unit_lower_inverse,
+    }
 
 
 if torch.cuda.is_available():  # triton compiles for a GPU only, and costs import time
-    short_attention, selective_scan, add_norm, bias_gelu, unit_lower_inverse = _of_triton()
+    globals().update(_of_triton())
     from windtunnel.models import mamba_cuda
 
     mamba_core, mamba_core_compiles = mamba_cuda.mamba_core, mamba_cuda.compiles
