@@ -18,9 +18,8 @@ from windtunnel.study.quantity import Quantity, plain
 from windtunnel.tunnels import Tunnel
 
 EPISODES = 4096  # as many as `evaluate` takes, so that both say the same number
-CPU_WORK = (
-    2e10  # positions × parameters scored without a GPU: seconds; a network of the paper's size gets fewer episodes
-)
+# Positions × parameters scored without a GPU: seconds; a network of the paper's size gets fewer episodes.
+CPU_WORK = 2e10
 CPU_LEAST = 8_000  # positions that any network gets
 SEED = 1
 SCALE = (
