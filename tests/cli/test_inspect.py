@@ -242,6 +242,26 @@ def test_an_interrupt_leaves_what_was_there(place, inspected, monkeypatch, capsy
     assert {entry.instrument for entry, _ in whole.measurements()} == {"lens", "keys", "ablate"}
 
 
+def test_a_replacement_that_is_stopped_goes_on_without_the_word(place, inspected, monkeypatch, capsys):
+    """With it everything would be measured once more; and before the first instrument has ended nothing is replaced."""
+    inspected(place, "--only", "lens,keys", "--seed", "3")
+    before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    words = ["inspect", str(place), *ALIKE]
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", stop)
+        assert main([*words, "--only", "ablate", "--replace"]) == 130
+        assert "stopped before anything was measured: what was there is as it was" in capsys.readouterr().out
+        assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
+        assert main([*words, "--only", "ablate,keys", "--replace"]) == 130
+        assert "the same command without --replace goes on from there" in capsys.readouterr().out
+    _, told = inspected(place, "--only", "ablate,keys")
+    assert told == ["1/1  ablate, seed 0"]
+
+
 def test_a_second_selection_joins_the_first(place, inspected):
     inspected(place, "--only", "lens")
     first = [found.value for _, found in load_survey(place).measurements("lens")]

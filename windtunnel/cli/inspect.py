@@ -70,14 +70,15 @@ def run(words: list[str]) -> None:
     with locked(place, only=NAME):  # not the run's own lock: one that is being trained may be looked into
         alike = settings_of(subject, **settings)
         earlier = _rest(place, alike, selected(only)[0]) if options.replace else _earlier(place, alike)
+        kept: list[Path] = []
         with stages() as progress:
             try:
-                keep = partial(_keep, folder=place)
+                keep = partial(_keep, folder=place, kept=kept)
                 whole = inspect(subject, only=only, progress=progress, earlier=earlier, keep=keep, **settings)
             except NotNumbers as error:
                 raise no_numbers(error, folder, subject) from None
             except KeyboardInterrupt:
-                show.print_text("stopped: what has been measured is kept, and the same command goes on from there")
+                show.print_text(_stopped(options.replace, bool(kept)))
                 raise
         survey = whole.of(selected(only)[0])
         if not any(survey.measurements()):
@@ -90,15 +91,23 @@ def run(words: list[str]) -> None:
     show.print_text(describe(subject.tunnel))
     show.print_text(show.drawn_from(options.episodes, options.seed, "test"))
     print_all(survey) if options.all else print_summary(survey)
-    if earlier is not None and (kept := list(dict.fromkeys(entry.instrument for entry, _ in earlier.measurements()))):
-        show.print_text(f"kept from the earlier survey: {', '.join(kept)}")
+    if earlier is not None and (names := list(dict.fromkeys(entry.instrument for entry, _ in earlier.measurements()))):
+        show.print_text(f"kept from the earlier survey: {', '.join(names)}")
     _print_end(survey, path)
 
 
-def _keep(survey: Survey, folder: Path) -> None:
+def _keep(survey: Survey, folder: Path, kept: list[Path]) -> None:
     """A survey without a number is not kept: it would only stand in the way of one with other settings."""
     if any(survey.measurements()):
-        save_survey(survey, folder)
+        kept.append(save_survey(survey, folder))
+
+
+def _stopped(replace: bool, kept: bool) -> str:
+    """What an interrupt leaves, and how to go on: --replace once more would begin once more."""
+    if replace and not kept:
+        return "stopped before anything was measured: what was there is as it was"
+    again = "the same command without --replace" if replace else "the same command"
+    return f"stopped: what has been measured is kept, and {again} goes on from there"
 
 
 def _earlier(place: Path, settings: dict[str, Any]) -> Survey | None:
