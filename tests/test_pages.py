@@ -39,7 +39,7 @@ import readme_parts  # noqa: E402
 import readme_speed  # noqa: E402
 import results_page  # noqa: E402
 import speed_parts  # noqa: E402
-from tables import COUNTED_BEFORE  # noqa: E402
+from tables import COUNTED_BEFORE, COUNTED_BELOW  # noqa: E402
 
 
 def test_the_committed_pages_are_up_to_date():
@@ -164,8 +164,8 @@ def test_what_is_reproduced_only_in_part_shows_the_number_of_each_part(tmp_path)
 
 
 def test_shares_of_two_counts_are_told_apart(tmp_path):
-    """Older rows of Transformers were counted on the path with taps, and say nothing of how; the others are the same
-    by either count."""
+    """Older rows were counted on the path with taps, and say nothing of how: too much for Transformers, too little for
+    linear attention; the others are the same by either count."""
     row = {"parameters": 1e6, "seeds": 1, "batch": 8, "sequences_per_s": 1e5, "ms_per_step": 1.0, "setup_s": 1.0}
     row |= {"share_of_peak": 0.288}
     place = {"device": "a card", "commit": "abc", "python": "3", "versions": {"torch": "2"}}
@@ -179,7 +179,15 @@ def test_shares_of_two_counts_are_told_apart(tmp_path):
     assert COUNTED_BEFORE in old and "| 29%* |" in old and "| 29% |" in old and "*" not in new
     mixed = "\n".join(speed_parts.training_part(list(files.values())))
     assert COUNTED_BEFORE in mixed and mixed.count("| 28.8%* |") == 1 and mixed.count("| 28.8% |") == 3
-    assert "*" not in "\n".join(speed_parts.training_part([files["new"]]))
+    assert "*" not in "\n".join(speed_parts.training_part([files["new"]])) and "‡" not in old + mixed
+    chunks = [row | {"case": "hmm/linear-attention"}, row | {"case": "urn/linear-attention", "flops_counted": "so"}]
+    files["old"].write_text(json.dumps({"environment": place, "matrix_flops_per_s": 7e14, "training": chunks}))
+    for told, share in (
+        (speed_parts.training_part([files["old"]]), "28.8"),
+        ([readme_speed.speed(tmp_path / "old")], "29"),
+    ):
+        page = "\n".join(told)
+        assert f"{COUNTED_BELOW}." in page and "*" not in page and f"| {share}%‡ |" in page and f"| {share}% |" in page
 
 
 def test_pairs_that_were_only_timed_to_a_fidelity_are_told_too():

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tables import listed, load, table
+from tables import load, table
+
+from windtunnel.report.words import enumerated
 
 FILE = Path("cpu") / "decoded-by-penalty.json"
 INERT, USED = 0.1, 0.75  # of the way to a donor's belief
@@ -63,6 +65,7 @@ def finding(results: Path) -> tuple[str, str] | None:
         return None
     first, second = best[ONE], used[ONE]
     others = [WORDS.get(name, name) for name in networks if name != ONE]
+    alike = enumerated(others)
     span_read, span_moved = (
         f"{min(row[key] for row in used.values()):.2g} to {max(row[key] for row in used.values()):.2g}"
         for key in ("r_squared", "moved")
@@ -76,7 +79,7 @@ def finding(results: Path) -> tuple[str, str] | None:
         f"The linear map that reads the HMM Transformer's belief best (R² {first['r_squared']:.2g}) does so along"
         " directions that hardly anything hangs on: exchanged for another episode's, they move the prediction"
         f" {first['moved']:.2g} of the way. With a stronger penalty it reads less ({second['r_squared']:.2g}),"
-        f" along directions that move it {second['moved']:.2g} of the way. Likewise in {listed(others)} (such readers:"
+        f" along directions that move it {second['moved']:.2g} of the way. Likewise in {alike} (such readers:"
         f" R² {span_read}, moved {span_moved}). So a good probe tells neither that a belief is used nor that it is not."
         " The entropy can be read as well, but no direction that tells a quarter of it or more moves the prediction"
         f" (at most {max(row['moved'] for row in entropy):.2g}). One network each ([geometry.md](geometry.md), beside"

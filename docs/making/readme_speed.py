@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from records_page import load_attempts
-from tables import COUNTED_BEFORE, load, share_of_rate
+from tables import load, marks_of_counts, share_of_rate
 
 from windtunnel import tunnels
 from windtunnel.study.folder.files import markdown
@@ -44,9 +44,7 @@ def speed(results: Path) -> str:
         f" {CHANGED}: with other settings, so not the training that its neighbours tell of;"
         " docs/records.md names them, and who holds the record."
     )
-    if any("*" in cell for row in rows for cell in row):
-        told += f" {COUNTED_BEFORE}."
-    return "\n".join([told, "", *markdown(columns, rows)])
+    return "\n".join([" ".join([told, *marks_of_counts(rows)]), "", *markdown(columns, rows)])
 
 
 def _others(attempts: list[Attempt], shown: set[str]) -> Iterator[tuple[str, list[str]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tables import COUNTED_BEFORE, load, made_with, share_of_rate, table
+from tables import load, made_with, marks_of_counts, share_of_rate, table
 
 from windtunnel.training.speed.tables import notes, tables
 
@@ -32,8 +32,8 @@ def training_part(files: list[Path]) -> list[str]:
     columns = ["case", "seeds", "batch", "sequences/s", "ms per step", "share of matrix rate", "set-up, s", "commit"]
     rates = " and ".join(f"{result['matrix_flops_per_s'] / 1e12:.0f}" for result in results)
     where = f"{made_with(results[0]['environment'])}; {rates} TFLOP/s in a large bfloat16 matrix product"
-    if any("*" in cell for row in rows for cell in row):
-        where += f". {COUNTED_BEFORE}."
+    if marks := marks_of_counts(rows):
+        where += f". {' '.join(marks)}"
     return ["## Training throughput", "", where, "", *table(columns, rows)]
 
 

@@ -30,23 +30,28 @@ def made_with(environment: dict[str, Any]) -> str:
     return f"{environment['device']}, torch {versions['torch']}, Python {environment['python']}"
 
 
-def listed(words: list[str]) -> str:
-    """`a, b and c`."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 COUNTED_BEFORE = (
     "*: counted with the positions that the last block of a Transformer leaves out; of the work that is done, 0.94 to"
     " 0.97 of that"
 )
+COUNTED_BELOW = (
+    "‡: counted along the loop over positions, which has fewer products than the chunks of linear attention that train;"
+    " of the work that is done, 1.05 to 1.16 of that"
+)
 
 
 def share_of_rate(row: dict[str, Any], digits: int = 0) -> str:
-    """`21%`; an asterisk, which `COUNTED_BEFORE` explains, where the count was not yet of the work done.  For those
+    """`21%`; with a mark, which `marks_of_counts` explains, where the count was not yet of the work done.  For those
     without attention it was the same."""
-    other = "flops_counted" not in row and not row["case"].endswith(("/mamba", "/lstm", "/mlp"))
-    return f"{100 * row['share_of_peak']:.{digits}f}%{'*' * other}"
+    mark = ""
+    if "flops_counted" not in row and not row["case"].endswith(("/mamba", "/lstm", "/mlp")):
+        mark = "‡" if row["case"].endswith("/linear-attention") else "*"
+    return f"{100 * row['share_of_peak']:.{digits}f}%{mark}"
+
+
+def marks_of_counts(rows: list[list[str]]) -> list[str]:
+    """What explains the marks of `share_of_rate` that are in these cells."""
+    return [f"{why}." for why in (COUNTED_BEFORE, COUNTED_BELOW) if any(why[0] in cell for row in rows for cell in row)]
 
 
 BUDGET = "seeds × steps × batch"

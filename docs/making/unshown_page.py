@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tables import listed, load, made_with, table
+from tables import load, made_with, table
 
+from windtunnel.report.words import enumerated
 from windtunnel.study.evidence import Record, null_mean, over_seeds
 from windtunnel.study.quantity import Quantity
 
@@ -91,7 +92,7 @@ def finding(results: Path) -> tuple[str, str] | None:
     clear = read.low > blank + CLEAR and more.low > nothing + CLEAR and min(past) > drawn
     if not clear or max(here) > SMALL:
         return None
-    each = listed([f"{value:.2g}" for value in sorted(past)])
+    each = enumerated(f"{value:.2g}" for value in sorted(past))
     wide = ", but seeds differ so much that their interval holds 0" * (Quantity.of_seeds(past).low <= 0)
     brief = (
         f"Taught by the next symbol alone a Transformer carries it where that helps: on chains with sharper rows R²"
