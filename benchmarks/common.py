@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from windtunnel.errors import InputError
-from windtunnel.models.compiled import NotMeasured
+from windtunnel.models.compiled import CompilationFailed
 from windtunnel.training.files import require_writable, write_json
 
 
@@ -29,7 +29,7 @@ def run(main: Callable[[], None]) -> None:
     """Run a benchmark as a command: a user's mistake, or what does not compile, is one line and exit code 2."""
     try:
         main()
-    except (InputError, NotMeasured) as error:
+    except (InputError, CompilationFailed) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
 

@@ -26,7 +26,7 @@ from torch import Tensor
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import InputError
 from windtunnel.models import kernels
-from windtunnel.models.compiled import NotMeasured, must_compile
+from windtunnel.models.compiled import CompilationFailed, must_compile
 from windtunnel.models.scan import selective_scan, selective_scan_chunked
 from windtunnel.models.transformer import explicit_attention, merged, separate
 from windtunnel.training.speed.parts import captured
@@ -158,7 +158,7 @@ def against_twins(failed: list[str]) -> Iterator[dict[str, Any]]:
     for name, case in cases().items():
         try:
             row = measured(name, case)
-        except NotMeasured as error:
+        except CompilationFailed as error:
             failed.append(f"{name}: {error}")
             continue
         places = [(who, key) for key in ("forward_ms", "both_ms") for who in ("ours", "twin", "instead")]

@@ -24,7 +24,7 @@ from tests.models.cases import (
 )
 from windtunnel import models
 from windtunnel.models import kernels
-from windtunnel.models.compiled import NotMeasured, must_compile, specialised
+from windtunnel.models.compiled import CompilationFailed, must_compile, specialised
 from windtunnel.models.lstm import LSTM
 from windtunnel.tunnels import Inputs
 
@@ -240,7 +240,7 @@ def test_where_speed_is_measured_the_compilers_own_errors_are_one_line():
         torch._dynamo.graph_break()
         return x + 1
 
-    with pytest.raises(NotMeasured, match=r"^not measured, as it does not compile: [^\n]+$"), must_compile():
+    with pytest.raises(CompilationFailed, match=r"^not measured, as it does not compile: [^\n]+$"), must_compile():
         specialised(broken, fullgraph=True, backend="eager")(torch.ones(2))
     with pytest.raises(ZeroDivisionError), must_compile():
         specialised(lambda x: x + 1 / 0, backend="eager")(torch.ones(2))

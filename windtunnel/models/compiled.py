@@ -17,7 +17,7 @@ class NotCompiled(UserWarning):
     """What should have been compiled was not: the slower form serves from now on."""
 
 
-class NotMeasured(RuntimeError):
+class CompilationFailed(RuntimeError):
     """What was to be measured does not run here as it should; says why in one line."""
 
 
@@ -26,18 +26,18 @@ _COMPILERS = ("torch._dynamo", "torch._inductor", "triton")  # whose own errors 
 
 @contextmanager
 def must_compile() -> Iterator[None]:
-    """Where speed is measured: a compilation that fails in here is a `NotMeasured`, not a warning, as the time of the
+    """Where speed is measured: a compilation that fails in here is a `CompilationFailed`, not a warning, as the time of the
     slower form would pass for that of the compiled one.  So is one that has no slower form, as that of a sampler."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", NotCompiled)
         try:
             yield
         except NotCompiled as failure:
-            raise NotMeasured(f"not measured, as it would not be what was asked for: {failure}") from failure
+            raise CompilationFailed(f"not measured, as it would not be what was asked for: {failure}") from failure
         except Exception as error:
             if not any(kind.__module__.startswith(_COMPILERS) for kind in type(error).__mro__):
                 raise
-            raise NotMeasured(f"not measured, as it does not compile: {reason_of(error)}") from error
+            raise CompilationFailed(f"not measured, as it does not compile: {reason_of(error)}") from error
 
 
 def reason_of(error: Exception) -> str:

@@ -12,7 +12,7 @@ import torch
 from tests.training.cases import Compiling, broken_compiler
 from windtunnel.errors import InputError
 from windtunnel.fidelity import evaluate
-from windtunnel.models.compiled import NotMeasured
+from windtunnel.models.compiled import CompilationFailed
 from windtunnel.training import Optimiser, Recipe, Schedule
 from windtunnel.training.network import Network
 from windtunnel.training.speed import fidelity
@@ -80,7 +80,7 @@ def test_set_up_and_validation_are_not_on_the_clock(monkeypatch):
 def test_an_attempt_that_should_be_compiled_and_is_not_is_none(monkeypatch):
     monkeypatch.setattr(fidelity, "Engine", Compiling)
     monkeypatch.setattr(torch, "compile", broken_compiler)
-    with pytest.raises(NotMeasured, match=r"^not measured.*: no compiler here$"):
+    with pytest.raises(CompilationFailed, match=r"^not measured.*: no compiler here$"):
         time_to_fidelity(RECIPE, 0, "cpu", (0.3,), every_s=0.02, confirm_episodes=64)
 
 

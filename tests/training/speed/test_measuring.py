@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.training.cases import SMALL_HMM, VARIANTS, Compiling, broken_compiler, no_compiler, tiny
 from windtunnel import tunnels
-from windtunnel.models.compiled import NotMeasured
+from windtunnel.models.compiled import CompilationFailed
 from windtunnel.models.registry import is_built_in, names
 from windtunnel.training import recipe_for
 from windtunnel.training.network import Network
@@ -127,9 +127,9 @@ def test_training_rate(variant):
 def test_nothing_is_measured_that_should_have_been_compiled_and_was_not(monkeypatch):
     monkeypatch.setattr(rates, "Engine", Compiling)
     monkeypatch.setattr(torch, "compile", broken_compiler)
-    with pytest.raises(NotMeasured, match=r"^not measured.*: no compiler here$"):
+    with pytest.raises(CompilationFailed, match=r"^not measured.*: no compiler here$"):
         training_rate(tiny(SMALL_HMM, "mlp-full"), "cpu", about_s=0.02)
-    with pytest.raises(NotMeasured, match=r"^not measured"):
+    with pytest.raises(CompilationFailed, match=r"^not measured"):
         parts.step_parts(tiny(SMALL_HMM), "cpu", about_s=0.02)
     assert training_rate(tiny(SMALL_HMM, "lstm-residual"), "cpu", about_s=0.02)["ms_per_step"] > 0  # on purpose
 
@@ -200,7 +200,7 @@ def test_what_does_not_compile_leaves_its_row_out_and_the_others_stay(monkeypatc
 def test_a_sampler_or_a_start_that_fails_leaves_the_others(monkeypatch):
     def rate(tunnel, device, about_s, episodes):
         if tunnel == WORLDS["urn"]:
-            raise NotMeasured("no compiler at all")
+            raise CompilationFailed("no compiler at all")
         return {"episodes_per_s": 1.0}
 
     monkeypatch.setattr(sys.modules["windtunnel.training.speed.bench"], "sampling_rate", rate)
@@ -293,5 +293,5 @@ def test_the_most_expensive_operations_are_listed_first():
 def test_seconds_to_a_line_of_another_process():
     code = "import time; time.sleep(0.2); print('step 1/1', flush=True); time.sleep(0.2)"
     assert 0.2 <= seconds_to_line([sys.executable, "-c", code]) < 10
-    with pytest.raises(NotMeasured, match="never said 'step 1/1': nothing"):
+    with pytest.raises(CompilationFailed, match="never said 'step 1/1': nothing"):
         seconds_to_line([sys.executable, "-c", "print('nothing')"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from windtunnel.models.compiled import NotMeasured
+from windtunnel.models.compiled import CompilationFailed
 
 
 def drain(device: str) -> None:
@@ -98,5 +98,5 @@ class Limit:
         """What cannot be measured in here has no row and is named with its reason; the others go on."""
         try:
             yield
-        except NotMeasured as error:
+        except CompilationFailed as error:
             self.failed.append(f"{what}: {error}")

@@ -14,7 +14,7 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
-from windtunnel.models.compiled import NotMeasured
+from windtunnel.models.compiled import CompilationFailed
 
 _QUICK = ["bijection", "transformer", "--symbols", "8", "--length", "8", "--preset", "quick"]
 
@@ -32,7 +32,7 @@ wt.train(tunnel, "transformer", preset="quick", steps=1, validate_every=1, devic
 
 _COMPILE = """
 import sys, time
-from windtunnel.models.compiled import NotMeasured, must_compile
+from windtunnel.models.compiled import CompilationFailed, must_compile
 from windtunnel.training.network import Network
 from windtunnel.training.speed.cases import cases
 from windtunnel.training.speed.rates import engine_for
@@ -48,7 +48,7 @@ try:
             network.advance()
     else:
         engine_for(recipe, device)
-except NotMeasured as error:
+except CompilationFailed as error:
     sys.exit(str(error))
 print(time.perf_counter() - start, flush=True)
 """
@@ -93,14 +93,14 @@ def seconds_to_line(command: list[str], mark: str = "step 1/1") -> float:
                 found = time.perf_counter() - start
     if found is None:
         told = " ".join("".join(said).split())[-400:]
-        raise NotMeasured(f"{' '.join(command[:3])} … never said {mark!r}: {told}")
+        raise CompilationFailed(f"{' '.join(command[:3])} … never said {mark!r}: {told}")
     return found
 
 
 def compile_times(device: str, case: str, limit_s: float) -> list[dict[str, Any]]:
     """Seconds to build, compile and take the first step (on a GPU: and to capture it), with an empty cache and then
     with the one just filled; each in a process of its own.  A part that does not fit into the limit is left out; if
-    compilation fails, a `NotMeasured` says why in one line."""
+    compilation fails, a `CompilationFailed` says why in one line."""
     rows: list[dict[str, Any]] = []
     deadline = time.monotonic() + limit_s
     with tempfile.TemporaryDirectory() as cache:
@@ -116,6 +116,6 @@ def compile_times(device: str, case: str, limit_s: float) -> list[dict[str, Any]
                 break
             if done.returncode != 0:
                 mute = f"its process ended without a word, with {done.returncode}"  # as one that is killed for memory
-                raise NotMeasured((done.stderr.strip() or mute).splitlines()[-1])
+                raise CompilationFailed((done.stderr.strip() or mute).splitlines()[-1])
             rows.append({"case": case, "cache": state, "seconds": float(done.stdout.split()[-1])})
     return rows
