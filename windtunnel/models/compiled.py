@@ -26,8 +26,8 @@ _COMPILERS = ("torch._dynamo", "torch._inductor", "triton")  # whose own errors 
 
 @contextmanager
 def must_compile() -> Iterator[None]:
-    """Where speed is measured: a compilation that fails in here is a `CompilationFailed`, not a warning, as the time of the
-    slower form would pass for that of the compiled one.  So is one that has no slower form, as that of a sampler."""
+    """Where speed is measured: a compilation that fails in here is an error, `CompilationFailed`, not a warning, as the
+    time of the slower form would pass for that of the compiled one.  So is one that has no slower form, a sampler's."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", NotCompiled)
         try:
