@@ -25,6 +25,7 @@ from torch import Tensor
 
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import require_choice
+from windtunnel.models.compiled import must_compile
 from windtunnel.models.kernels import without_kernels
 from windtunnel.study import zoo
 from windtunnel.training import Recipe
@@ -41,6 +42,8 @@ def gradients(name: str, batches: int, device: str, precision: str) -> Iterator[
     if precision == "bfloat16":
         torch._dynamo.reset()  # what was compiled with kernels must not serve without them
         network.compile()
+        with must_compile():
+            network.loss()  # it is compiled now, or never
     for batch in range(batches):
         network.step.fill_(FIRST_STEP + batch)
         found = torch.autograd.grad(network.loss(), network.parameters)

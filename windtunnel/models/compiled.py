@@ -41,8 +41,13 @@ def must_compile() -> Iterator[None]:
 
 
 def reason_of(error: Exception) -> str:
-    """Its first line, or its kind where it says nothing."""
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """Its first line, with the next where that is only announced; or its kind where it says nothing.
+
+    >>> reason_of(RuntimeError("backend='inductor' raised:\\nno compiler\\nand more")), reason_of(KeyError())
+    ("backend='inductor' raised: no compiler", 'KeyError')
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[: 1 + lines[0].endswith(":")])
 
 
 def specialised(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
