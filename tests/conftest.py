@@ -1,10 +1,16 @@
-"""What all tests share: how hypothesis searches, and where GPU tests are skipped."""
+"""What all tests share: how hypothesis searches, where GPU tests are skipped, how Triton kernels run without one."""
 
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 
 import pytest
+import torch
+
+if find_spec("triton") is not None and not torch.cuda.is_available():
+    # Read as Triton is imported, which anything may do; `tests/models/conftest.py` says what for.
+    os.environ["TRITON_INTERPRET"] = "1"
 
 try:
     from hypothesis import settings
@@ -19,10 +25,6 @@ else:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     wanting = [item for item in items if item.get_closest_marker("gpu")]
-    if not wanting:
-        return
-    import torch
-
     if not torch.cuda.is_available():
         for item in wanting:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))

@@ -1,4 +1,7 @@
-"""The fused core of a Mamba mixer (CUDA C compiled at run time) against its plain twin, and what happens without it."""
+"""The fused core of a Mamba mixer (CUDA C compiled at run time) against its plain twin, and what happens without it.
+
+On a CPU the same source runs lane by lane (`warp`).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ NAMES = ("out", "x", "r", "A", "BC", "D", "z")
 SIZES = [(3, 5), (20, 1), (64, 16), (130, 5), (33, 13), (40, 32)]  # channels and states: odd ones, and several warps
 
 
-def core_arguments(length, channels, states, dtype, n=2):
+def core_arguments(length, channels, states, dtype, device, n=2):
     """x, r, A, BC, D, z; BC and the gate are slices of wider rows, as in the model."""
     x, delta, rates, B, C = (
         part.detach()
@@ -30,8 +33,8 @@ def core_arguments(length, channels, states, dtype, n=2):
     draw = lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)  # noqa: E731
     raw = torch.log(torch.expm1(delta))  # softplus of it is the step size
     wide, both = torch.cat([draw(n, length, 3), B, C], -1), torch.cat([x, draw(n, length, channels)], -1)
-    x, raw, wide, both = (part.to("cuda", dtype) for part in (x, raw, wide, both))
-    rates, skip = (part.to("cuda", torch.float32) for part in (rates, draw(channels)))
+    x, raw, wide, both = (part.to(device, dtype) for part in (x, raw, wide, both))
+    rates, skip = (part.to(device, torch.float32) for part in (rates, draw(channels)))
     arguments = (x, raw, rates, wide[..., 3:], skip, both[..., channels:])
     return [part.requires_grad_() for part in arguments]
 
@@ -59,26 +62,23 @@ def assert_agrees(arguments, tolerance):
         assert float((a - b).norm()) <= tolerance * float(b.norm()), name
 
 
-@gpu
 @pytest.mark.parametrize(("channels", "states"), SIZES)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_agrees_with_the_loop(length, channels, states):
-    assert_agrees(core_arguments(length, channels, states, torch.float32), 1e-6)
+def test_agrees_with_the_loop(length, channels, states, core_device):
+    assert_agrees(core_arguments(length, channels, states, torch.float32, core_device), 1e-6)
 
 
-@gpu
 @pytest.mark.parametrize(("channels", "states"), SIZES)
 @pytest.mark.parametrize("length", [1, 30, 257])
-def test_takes_bfloat16(length, channels, states):
+def test_takes_bfloat16(length, channels, states, core_device):
     """Rounded inputs, float32 sums, rounded results: within 1% of the twin on the same rounded inputs."""
-    assert_agrees(core_arguments(length, channels, states, torch.bfloat16), 1e-2)
+    assert_agrees(core_arguments(length, channels, states, torch.bfloat16, core_device), 1e-2)
 
 
-@gpu
 @pytest.mark.parametrize("step", [-30.0, 30.0])
-def test_is_stable_at_extreme_step_sizes(step):
+def test_is_stable_at_extreme_step_sizes(step, core_device):
     """Next to no decay, and decay to nothing within one step: no overflow, still equal."""
-    arguments = core_arguments(65, 40, 16, torch.float32)
+    arguments = core_arguments(65, 40, 16, torch.float32, core_device)
     with torch.no_grad():
         arguments[1].add_(step)
     assert_agrees(arguments, 2e-6)
@@ -88,14 +88,14 @@ def test_is_stable_at_extreme_step_sizes(step):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_repeats_bit_for_bit(dtype):
     assert kernels.mamba_core is not None
-    arguments = core_arguments(30, 130, 16, dtype, n=64)
+    arguments = core_arguments(30, 130, 16, dtype, "cuda", n=64)
     first, second = (outcome(kernels.mamba_core, arguments) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-@gpu
-def test_rows_that_lie_unevenly_are_copied():
-    every_other = [torch.stack([part.detach()] * 2, -1)[..., 0] for part in core_arguments(9, 20, 5, torch.float32)]
+def test_rows_that_lie_unevenly_are_copied(core_device):
+    arguments = core_arguments(9, 20, 5, torch.float32, core_device)
+    every_other = [torch.stack([part.detach()] * 2, -1)[..., 0] for part in arguments]
     assert_agrees([part.requires_grad_() for part in every_other], 1e-6)
 
 

@@ -60,13 +60,12 @@ def test_scan_forms_agree(length, dtype, tolerance, device):
     assert_forms_agree(selective_scan_sequential, selective_scan_chunked, arguments, tolerance)
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("channels", [3, 64, 130])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_fused_scan_agrees_with_the_loop(length, channels):
+def test_fused_scan_agrees_with_the_loop(length, channels, kernel_device):
     """The Triton kernel in float32 against its plain twin in float64, over odd sizes."""
     plain, fast = (
-        scan_arguments(length, dtype=dtype, device="cuda", channels=channels, states=5)
+        scan_arguments(length, dtype=dtype, device=kernel_device, channels=channels, states=5)
         for dtype in (torch.float64, torch.float32)
     )
     wanted, found = results(selective_scan_sequential, plain), results(kernels.selective_scan, fast)
@@ -90,18 +89,17 @@ def test_delta_rule_forms_agree(length, dtype, tolerance, device):
     assert_forms_agree(delta_rule_sequential, delta_rule_chunked, arguments, tolerance)
 
 
-@pytest.mark.gpu
 @pytest.mark.parametrize("size", [1, 2, 5, 16, 39, 64])
-def test_many_triangular_inverses_agree_with_the_library(size):
+def test_many_triangular_inverses_agree_with_the_library(size, kernel_device):
     """The Triton kernel in float32 against float64, with its gradient; what lies on and above the diagonal is no
     part of it."""
     assert kernels.unit_lower_inverse is not None
     draw = torch.Generator().manual_seed(size)
-    lower, upstream = (torch.randn(3, 7, size, size, generator=draw).to("cuda") for _ in range(2))
+    lower, upstream = (torch.randn(3, 7, size, size, generator=draw).to(kernel_device) for _ in range(2))
     lower = (0.3 * lower).requires_grad_()
     plain = lower.detach().double().requires_grad_()
     found = kernels.unit_lower_inverse(lower)
-    wanted = torch.linalg.inv(plain.tril(-1) + torch.eye(size, device="cuda", dtype=torch.float64))
+    wanted = torch.linalg.inv(plain.tril(-1) + torch.eye(size, device=kernel_device, dtype=torch.float64))
     pairs = [(found, wanted)]
     pairs += [(*torch.autograd.grad(found, lower, upstream), *torch.autograd.grad(wanted, plain, upstream.double()))]
     for a, b in pairs:

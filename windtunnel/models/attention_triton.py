@@ -14,8 +14,8 @@ bfloat16 in and out, products summed in float32; the pattern is computed again o
 from __future__ import annotations
 
 import torch
-import triton  # pyright: ignore[reportMissingImports]
-import triton.language as tl  # pyright: ignore[reportMissingImports]
+import triton
+import triton.language as tl
 from torch import Tensor
 
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-import triton  # pyright: ignore[reportMissingImports]
-import triton.language as tl  # pyright: ignore[reportMissingImports]
+import triton
+import triton.language as tl
 from torch import Tensor
-from triton.language.extra import libdevice  # pyright: ignore[reportMissingImports]
+from triton.language.extra import libdevice
 
 
 class Tiling(NamedTuple):
@@ -177,7 +177,7 @@ def _add_norm(
     x, branch = x.contiguous(), branch.contiguous()
     total, normed = _like(x), _like(branch)
     (rows, width), tiling = _size(x), _ADD_NORM
-    kernel = _add_norm_kernel[(triton.cdiv(rows, tiling.rows),)]  # pyright: ignore[reportIndexIssue]
+    kernel = _add_norm_kernel[(triton.cdiv(rows, tiling.rows),)]
     sizes = {"ROWS": tiling.rows, "BLOCK_D": triton.next_power_of_2(width), "num_warps": tiling.warps}
     kernel(x, branch, bias, gain, shift, total, normed, rows, width, eps, **sizes)
     return total, normed
@@ -191,7 +191,7 @@ def _add_norm_backward(
     g_total, g_normed = g_total.contiguous(), g_normed.contiguous()
     dx, dbranch, sums = _like(total), _like(g_normed), _norm_sums(total)
     (rows, width), tiling = _size(total), _ADD_NORM_BACKWARD
-    kernel = _add_norm_backward_kernel[(len(sums),)]  # pyright: ignore[reportIndexIssue]
+    kernel = _add_norm_backward_kernel[(len(sums),)]
     sizes = {"ROWS": tiling.rows, "BLOCK_D": triton.next_power_of_2(width), "num_warps": tiling.warps}
     kernel(total, gain, g_total, g_normed, dx, dbranch, sums, rows, width, eps, **sizes)
     return dx, dbranch, sums
@@ -204,7 +204,7 @@ def _bias_gelu(u: Tensor, bias: Tensor) -> Tensor:
     (rows, width), tiling = _size(u), _GELU
     grid = (triton.cdiv(rows, tiling.rows), triton.cdiv(width, tiling.columns))
     sizes = {"ROWS": tiling.rows, "COLUMNS": tiling.columns, "num_warps": tiling.warps}
-    _bias_gelu_kernel[grid](u, bias, h, rows, **_unit(width), **sizes)  # pyright: ignore[reportIndexIssue]
+    _bias_gelu_kernel[grid](u, bias, h, rows, **_unit(width), **sizes)
     return h
 
 
@@ -216,7 +216,7 @@ def _bias_gelu_backward(u: Tensor, bias: Tensor, dh: Tensor) -> tuple[Tensor, Te
     (rows, width), tiling = _size(u), _GELU_BACKWARD
     grid = (len(sums), triton.cdiv(width, tiling.columns))
     sizes = {"ROWS": tiling.rows, "COLUMNS": tiling.columns, "num_warps": tiling.warps}
-    kernel = _bias_gelu_backward_kernel[grid]  # pyright: ignore[reportIndexIssue]
+    kernel = _bias_gelu_backward_kernel[grid]
     kernel(u, bias, dh, du, sums, rows, **_unit(width), **sizes)
     return du, sums
 

@@ -16,10 +16,10 @@ Registered as operators, so that `torch.compile` and CUDA graphs take them as th
 from __future__ import annotations
 
 import torch
-import triton  # pyright: ignore[reportMissingImports]
-import triton.language as tl  # pyright: ignore[reportMissingImports]
+import triton
+import triton.language as tl
 from torch import Tensor
-from triton.language.extra import libdevice  # pyright: ignore[reportMissingImports]
+from triton.language.extra import libdevice
 
 _CHANNELS = 64  # channels per program
 _WARPS = 1  # one warp: sums over channels are shuffles, with no barrier between the steps
@@ -105,7 +105,7 @@ def scan_forward(x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor) -> T
     y = torch.empty_like(x)
     sizes = _blocks(channels, states)
     grid = (n, triton.cdiv(channels, sizes["BLOCK_E"]))
-    kernel = _forward_kernel[grid]  # pyright: ignore[reportIndexIssue]
+    kernel = _forward_kernel[grid]
     kernel(x, delta, A, B, C, y, length, channels, states, **sizes)
     return y
 
@@ -122,7 +122,7 @@ def scan_backward(
     dx, ddelta = torch.empty_like(x), torch.empty_like(delta)
     da = x.new_empty(n, channels, states)
     db, dc = (x.new_empty(n, blocks, length, states) for _ in range(2))
-    kernel = _backward_kernel[(n, blocks)]  # pyright: ignore[reportIndexIssue]
+    kernel = _backward_kernel[(n, blocks)]
     kernel(x, delta, A, B, C, dy, scratch, dx, ddelta, da, db, dc, length, channels, states, **sizes)
     return dx, ddelta, da.sum(0), db.sum(1), dc.sum(1)
 

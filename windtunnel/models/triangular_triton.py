@@ -12,8 +12,8 @@ No row is found from powers of L, which would lose all digits when keys repeat (
 from __future__ import annotations
 
 import torch
-import triton  # pyright: ignore[reportMissingImports]
-import triton.language as tl  # pyright: ignore[reportMissingImports]
+import triton
+import triton.language as tl
 from torch import Tensor
 
 
