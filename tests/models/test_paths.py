@@ -147,7 +147,9 @@ def test_fused_path_is_one_graph(variant):
     tunnel = TUNNELS["hmm-rows"]
     model, inputs = small(variant, tunnel), tunnel.sample(3, dtype=torch.float32).inputs
     graph = torch.compile(model.forward, backend="eager", fullgraph=True, dynamic=False)
-    assert torch.equal(graph(inputs.tokens, inputs.features, inputs.readout), logits(model, inputs))
+    with torch.no_grad():  # where a gradient is wanted, Mamba has another form of its scan for a compiler
+        assert torch.equal(graph(inputs.tokens, inputs.features, inputs.readout), logits(model, inputs))
+    assert relative(graph(inputs.tokens, inputs.features, inputs.readout), logits(model, inputs)) < 1e-6
 
 
 @pytest.mark.gpu

@@ -11,10 +11,12 @@ from windtunnel.errors import InputError
 from windtunnel.models import kernels
 from windtunnel.models.delta import delta_rule, delta_rule_chunked, delta_rule_sequential
 from windtunnel.models.scan import selective_scan, selective_scan_chunked, selective_scan_sequential
+from windtunnel.models.scan_adjoint import selective_scan_adjoint
 from windtunnel.models.taps import Record
 from windtunnel.models.transformer import rotate, rotation_table
 
 LENGTHS = [1, 2, 3, 4, 5, 9, 16, 17, 31, 64, 65, 100, 257]
+every_fast_scan = pytest.mark.parametrize("scan", [selective_scan_chunked, selective_scan_adjoint])
 
 
 def scan_arguments(length, *, dtype, device, n=2, channels=3, states=4, step=1.0):
@@ -55,9 +57,16 @@ def assert_forms_agree(plain, fast, arguments, tolerance):
 @every_device
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-13)])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_scan_forms_agree(length, dtype, tolerance, device):
+@every_fast_scan
+def test_scan_forms_agree(scan, length, dtype, tolerance, device):
     arguments = scan_arguments(length, dtype=dtype, device=device)
-    assert_forms_agree(selective_scan_sequential, selective_scan_chunked, arguments, tolerance)
+    assert_forms_agree(selective_scan_sequential, scan, arguments, tolerance)
+
+
+def test_the_gradient_that_is_written_out_is_the_derivative():
+    """By finite differences, with no other implementation in between."""
+    arguments = scan_arguments(4, dtype=torch.float64, device="cpu")
+    assert torch.autograd.gradcheck(selective_scan_adjoint, arguments)
 
 
 @pytest.mark.parametrize("channels", [3, 64, 130])
@@ -75,10 +84,11 @@ def test_fused_scan_agrees_with_the_loop(length, channels, kernel_device):
 
 @every_device
 @pytest.mark.parametrize("step", [1e-4, 50.0])
-def test_scan_is_stable_at_extreme_step_sizes(step, device):
+@every_fast_scan
+def test_scan_is_stable_at_extreme_step_sizes(scan, step, device):
     """Nearly no decay over 257 steps, and decay to nothing within one: no overflow, no clamp, still equal."""
     arguments = scan_arguments(257, dtype=torch.float32, device=device, step=step)
-    assert_forms_agree(selective_scan_sequential, selective_scan_chunked, arguments, 2e-6)
+    assert_forms_agree(selective_scan_sequential, scan, arguments, 2e-6)
 
 
 @every_device
@@ -125,7 +135,9 @@ def test_delta_rule_is_the_matrix_recurrence():
 
 def test_forms_by_name():
     scan = scan_arguments(5, dtype=torch.float64, device="cpu")
-    assert torch.equal(selective_scan(*scan), selective_scan_sequential(*scan))  # on a CPU `auto` is the loop
+    assert torch.equal(selective_scan(*scan), selective_scan_adjoint(*scan))  # on a CPU `auto` is a loop,
+    with torch.no_grad():
+        assert torch.equal(selective_scan(*scan), selective_scan_sequential(*scan))  # without a gradient the plain one
     assert torch.equal(selective_scan(*scan, form="chunked"), selective_scan_chunked(*scan))
     assert torch.allclose(selective_scan(*scan), selective_scan(*scan, form="chunked"), atol=1e-14)
     delta = delta_arguments(5, dtype=torch.float64, device="cpu")

@@ -1,4 +1,4 @@
-"""The selective scan of Mamba: plain, chunked, and (on a GPU, from `scan_triton`) as one fused kernel.
+"""The selective scan of Mamba: plain, chunked, with its gradient written out (`scan_adjoint`), or as a kernel.
 
 For every channel e and state s, with step size Δ_t and decay rate A < 0:
 
@@ -29,6 +29,7 @@ from torch import Tensor
 
 from windtunnel.errors import require_choice
 from windtunnel.models import kernels
+from windtunnel.models.scan_adjoint import selective_scan_adjoint
 from windtunnel.models.taps import StepEdit
 
 
@@ -95,6 +96,7 @@ def forms() -> dict[str, Callable[..., Tensor]]:
     found: dict[str, Callable[..., Tensor]] = {
         "sequential": selective_scan_sequential,
         "chunked": selective_scan_chunked,
+        "adjoint": selective_scan_adjoint,
     }
     return found if kernels.selective_scan is None else found | {"triton": kernels.selective_scan}
 
@@ -118,8 +120,8 @@ def selective_scan(
 
 
 def _fastest(x: Tensor) -> str:
-    """On a GPU launches count, hence the kernel, or few large steps; on a CPU what stays in the cache, hence the
-    loop."""
+    """On a GPU launches count, hence the kernel, or few large steps; on a CPU what stays in the cache, hence the loop,
+    with a gradient of our own where one will be asked for.  (A compiler takes the plain loop and finds its own.)"""
     if not x.is_cuda:
-        return "sequential"
+        return "adjoint" if torch.is_grad_enabled() and not torch.compiler.is_compiling() else "sequential"
     return "triton" if x.dtype == torch.float32 and kernels.selective_scan is not None else "chunked"
