@@ -1,6 +1,6 @@
-"""The quick preset now against an earlier commit: the same command in turns, whole wall-clock time, on this machine.
+"""Training on a CPU now against an earlier commit: the same command in turns, whole wall-clock time, on this machine.
 
-    python benchmarks/against.py e4632d6 [--rounds 5] [--json FILE]
+    python benchmarks/against.py e4632d6 [--rounds 5] [--train "hmm mamba --steps 100"] [--json FILE]
 
 The earlier tree is taken from git into a temporary folder and run with the same Python.  A round is one run of each,
 one after the other, so that a busy machine hits both alike; the ratio is the median over rounds.  Beside it stand the
@@ -27,7 +27,7 @@ from windtunnel.environment import environment
 from windtunnel.errors import require
 
 HERE = Path(__file__).resolve().parent.parent
-COMMAND = ["train", "bijection", "transformer", "--symbols", "8", "--length", "8", "--preset", "quick"]
+USUAL = "bijection transformer --symbols 8 --length 8 --preset quick"
 
 
 def checkout(commit: str, folder: Path) -> None:
@@ -38,11 +38,14 @@ def checkout(commit: str, folder: Path) -> None:
         tree.extractall(folder, filter="data")
 
 
-def timed(tree: Path, out: Path) -> dict[str, float]:
-    """Seconds of the whole command, and the validation KL it ended with."""
+def timed(words: list[str], tree: Path, out: Path) -> dict[str, float]:
+    """Seconds of the whole training, and the validation KL it ended with."""
     start, used = time.perf_counter(), processor_seconds()
-    command = [sys.executable, "-m", "windtunnel", *COMMAND, "--out", str(out)]
-    subprocess.run(command, cwd=tree, env=os.environ | {"PYTHONPATH": str(tree)}, check=True, capture_output=True)
+    command = [sys.executable, "-m", "windtunnel", "train", *words, "--out", str(out)]
+    done = subprocess.run(command, cwd=tree, env=os.environ | {"PYTHONPATH": str(tree)}, capture_output=True, text=True)
+    require(
+        done.returncode == 0, "--train", " ".join(words), f"what both commits can train: {done.stderr.strip()[-300:]}"
+    )
     seconds = time.perf_counter() - start
     last = (out / "seed-0" / "metrics.jsonl").read_text().splitlines()[-1]
     return {"seconds": seconds, "processor": processor_seconds() - used, "kl_bits": json.loads(last)["kl_bits"]}
@@ -55,17 +58,18 @@ def processor_seconds() -> float:
 
 
 def main() -> None:
-    parser = Parser(description="The quick preset against an earlier commit.")
+    parser = Parser(description="Training on a CPU against an earlier commit.")
     parser.add_argument("commit", help="the earlier one")
     parser.add_argument("--rounds", type=whole(1), default=5)
+    parser.add_argument("--train", default=USUAL, help="what `windtunnel train` is given (default: %(default)s)")
     parser.add_argument("--json", type=place, default=None)
     options = parser.parse_args()
-    rounds = []
+    words, rounds = options.train.split(), []
     with tempfile.TemporaryDirectory() as folder:
         trees = {"before": Path(folder) / "before", "now": HERE}
         checkout(options.commit, trees["before"])
         for number in range(options.rounds):
-            found = {name: timed(tree, Path(folder) / f"{name}-{number}") for name, tree in trees.items()}
+            found = {name: timed(words, tree, Path(folder) / f"{name}-{number}") for name, tree in trees.items()}
             rounds.append(found | {"ratio": found["before"]["seconds"] / found["now"]["seconds"]})
             told = "  ".join(
                 f"{name} {found[name]['seconds']:.1f} s, KL {found[name]['kl_bits']:.2g}" for name in trees
@@ -73,9 +77,9 @@ def main() -> None:
             print(f"{told}  ratio {rounds[-1]['ratio']:.2f}", flush=True)
     ratio = statistics.median(one["ratio"] for one in rounds)
     fastest = {kind: _ratio_of_fastest(rounds, kind) for kind in ("seconds", "processor")}
-    print(f"windtunnel {' '.join(COMMAND)}: {ratio:.2f} times as fast as {options.commit}, median of {len(rounds)}")
+    print(f"windtunnel train {options.train}: {ratio:.2f} times as fast as {options.commit}, median of {len(rounds)}")
     print(f"fastest of each: {fastest['seconds']:.2f} by the clock, {fastest['processor']:.2f} in processor seconds")
-    command = "windtunnel " + " ".join(COMMAND)
+    command = f"windtunnel train {options.train}"
     result = {"command": command, "before": options.commit, "environment": environment("cpu")}
     save(options.json, result | {"rounds": rounds, "median_ratio": ratio, "ratio_of_fastest": fastest})
 

@@ -22,12 +22,12 @@ class _Scan(torch.autograd.Function):
     def forward(ctx, x: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor) -> Tensor:
         x, delta, B, C = (_by_time(part) for part in (x, delta, B, C))
         drive, y = delta * x, torch.empty_like(x)
-        states, decays = [], [None]  # the first step has nothing to decay
+        states, decays = [], []
         for t in range(len(x)):
             state = drive[t, :, :, None] * B[t, :, None, :]
-            if t:
+            if t:  # the first step has nothing to decay
                 decays.append((delta[t, :, :, None] * A).exp_())
-                state.addcmul_(decays[t], states[-1])
+                state.addcmul_(decays[-1], states[-1])
             states.append(state)
             torch.bmm(state, C[t, :, :, None], out=y[t, :, :, None])
         ctx.save_for_backward(x, delta, A, B, C)
@@ -36,7 +36,7 @@ class _Scan(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, dy: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx, dy: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, delta, A, B, C = ctx.saved_tensors
         states, decays, dy = ctx.states, ctx.decays, _by_time(dy)
         drive = delta * x
@@ -49,7 +49,7 @@ class _Scan(torch.autograd.Function):
             torch.bmm(drive[t, :, None, :], g, out=dB[t, :, None, :])
             torch.bmm(g, B[t, :, :, None], out=driven[t, :, :, None])
             if t:
-                g.mul_(decays[t])
+                g.mul_(decays[t - 1])
                 torch.mul(g, states[t - 1], out=carried)
                 torch.linalg.vecdot(carried, A, out=slowed[t])
                 dA.addcmul_(carried, delta[t, :, :, None])
