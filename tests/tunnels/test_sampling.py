@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from windtunnel.errors import InputError
@@ -255,9 +258,27 @@ def test_hypothesis_spaces():
     ids=repr,
 )
 def test_description_round_trips_through_json(tunnel):
-    import json
-
     assert from_dict(json.loads(json.dumps(to_dict(tunnel)))) == tunnel
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 5, 127]), st.sampled_from([torch.float64, torch.float32]))
+def test_a_world_of_fixed_matrices_is_what_its_description_gives_back(seed, size, dtype):
+    """To the last bit, whatever the rows; those of float32 sum to 1 only within 1e-7, and are divided once."""
+    generator = np.random.default_rng(seed)
+    rows = [torch.from_numpy(generator.dirichlet(np.full(size, share), size)).to(dtype) for share in (0.3, 1.0)]
+    tunnel = HMM(states=size, symbols=size, header=None, transition=rows[0], emission=rows[1])
+    assert from_dict(json.loads(json.dumps(to_dict(tunnel)))) == tunnel
+    assert tunnel.with_length(tunnel.length) == replace(tunnel) == tunnel
+    kept = [torch.tensor(matrix, dtype=torch.float64) for matrix in (tunnel.transition, tunnel.emission)]
+    assert all(float((matrix.sum(1) - 1).abs().max()) < 1e-12 for matrix in kept)
+    if dtype == torch.float64:
+        assert all(map(torch.equal, kept, rows))
+
+
+def test_given_rows_are_kept_as_they_are_written():
+    rows = ((0.7, 0.2, 0.1), (0.1, 0.6, 0.3), (1 / 3, 1 / 3, 1 / 3))
+    tunnel = HMM(states=3, symbols=3, header=None, transition=rows, emission=rows)
+    assert tunnel.transition == tunnel.emission == rows
 
 
 @pytest.mark.parametrize("tunnel", SMALL_WORLDS, ids=repr)

@@ -28,6 +28,7 @@ from windtunnel.tunnels.random import Source, categorical
 
 _TRANSITION, _EMISSION, _STATES, _OBSERVATIONS, _MIX, _STATIONARY, _CYCLE = range(7)  # sites of the random stream
 _DEFAULT_BAND = (0.90, 0.97)
+_ROUNDING = 1e-12  # how far from 1 the sum of a given row may be; 127 terms round to a hundredth of it
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -270,15 +271,21 @@ class HMM(Tunnel):
 
 
 def _checked_matrix(name: str, matrix: object, rows: int, columns: int) -> Matrix:
-    """A nested tuple of floats from anything that looks like a matrix; its rows must be distributions."""
+    """A nested tuple of floats from anything that looks like a matrix; its rows must be distributions.
+
+    Rows whose sum is 1 but for rounding stay as they are.  Dividing those too would move their last digits at every
+    construction: a world would not be the one that its description, or its own `with_length`, gives back.
+    """
     try:
         tensor = torch.as_tensor(matrix, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name}: must be a matrix of numbers ({rows} rows of {columns})") from error
     require(tuple(tensor.shape) == (rows, columns), name, f"shape {tuple(tensor.shape)}", f"{rows} rows of {columns}")
     require(bool((tensor >= 0).all()), name, float(tensor.min()), "made of probabilities of at least 0")
-    sums = tensor.sum(1)
-    worst = int((sums - 1).abs().argmax())
+    sums = tensor.sum(1, keepdim=True)
+    off = (sums - 1).abs()
+    worst = int(off.argmax())
     message = f"rows that sum to 1 (row {worst} sums to {float(sums[worst]):.6g})"
-    require(bool((sums - 1).abs().max() <= 1e-6), name, tensor[worst].tolist(), message)
-    return tuple(tuple(row) for row in (tensor / sums[:, None]).tolist())
+    require(bool(off.max() <= 1e-6), name, tensor[worst].tolist(), message)
+    rows_of_one = torch.where(off <= _ROUNDING, tensor, tensor / sums)
+    return tuple(tuple(row) for row in rows_of_one.tolist())
