@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.fidelity.baselines.hmm import BlindFilter, Marginal, WindowFilter, tuned_epsilon
 from windtunnel.fidelity.baselines.recall import StoredValues
 from windtunnel.fidelity.baselines.urn import LastDraw
+from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 
@@ -176,6 +178,18 @@ def test_rotating_chains_defeat_the_blind_filter_and_sticky_ones_do_not():
         else:
             assert blind >= emission_only - 1e-9
             assert tuned_epsilon(tunnel) == 1.0
+
+
+def test_underflow_on_sharp_chains_decides_no_mean():
+    """Rows of Dirichlet(0.002) reach 1e-320; the window's product of them may be 0 where the exact belief's is not."""
+    tunnel = HMM(concentration=0.002)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the search for ε must not meet an infinite cost either
+        assert 0 < tuned_epsilon(tunnel) < 1
+    episodes = tunnel.sample(4096, stream="validation")
+    log_q = WindowFilter(tunnel, 1).log_probs(episodes.inputs)
+    assert bool(((episodes.posterior > 0) & log_q.isneginf()).any())  # the accident is in this sample
+    assert float(kl_bits(episodes.posterior, log_q).mean()) == pytest.approx(0.599, abs=0.001)
 
 
 def test_equivalent_window_finds_windows():

@@ -37,6 +37,9 @@ def test_identical_distributions_are_exactly_zero_apart():
         ((0.0, 1.0), (0.0, 1.0), 0.0, 0.0),
         ((0.5, 0.5), (1.0, 0.0), math.inf, 0.5),  # rules out what is possible
         ((1e-310, 1.0), (0.5, 0.5), 1.0, 0.5),  # log(q/p) beyond what exp can hold
+        ((1e-299, 1.0), (0.0, 1.0), math.inf, 5e-300),  # hardly possible, but float64 has all its digits …
+        ((1e-301, 1.0), (0.0, 1.0), 0.0, 5e-302),  # … and where it may have lost some, 0 is as good an answer
+        ((5e-324, 1.0), (0.0, 1.0), 0.0, 0.0),
     ],
 )
 def test_hand_computed_pairs(p, q, kl, tv):
@@ -99,6 +102,7 @@ def test_what_is_no_number_stays_none():
         metrics.kl_bits(sure, nothing),
         metrics.kl_bits(row(1.0, 0.0), nothing),
         metrics.kl_bits(row(math.nan, 0.0), sure.log()),
+        metrics.kl_bits(row(5e-324, 1.0), row(math.nan, 0.0)),
         metrics.entropy_bits(nothing),
         metrics.model_entropy_bits(nothing),
         metrics.total_variation(nothing, sure.log()),

@@ -23,16 +23,22 @@ __all__ = [
     "total_variation",
 ]
 
+LEAST = 1e-300
+"""What is less likely counts as impossible in a KL.  Near 1e-308 float64 runs out of digits, and whether a product of
+probabilities ends at 1e-320 or at 0 is an accident of the order in which it was taken: p = 1e-320 against q = 0 would
+be an infinite KL, and so would be the mean over a million readouts, between two filters that agree.  Where the KL is
+finite, what is left out is less than 1e-296 bits."""
+
 
 def kl_bits(p: Float64[Tensor, "... C"], log_q: Float64[Tensor, "... C"]) -> Float64[Tensor, "..."]:
-    """KL(p ‖ q) in bits: never negative, +inf where the model rules out what is possible.
+    """KL(p ‖ q) in bits: never negative, +inf where the model rules out what is possible (above `LEAST`).
 
     Summing p log(p/q) cancels terms of either sign, and below 1e-9 bits only rounding is left.  As both sides sum
     to 1, the same total is Σ p log(p/q) − p + q, whose terms are all non-negative.  With d = log(q/p) a term is
-    p (e^d − 1 − d), which expm1 gives accurately for small d; where p = 0 it is q.
+    p (e^d − 1 − d), which expm1 gives accurately for small d; where p = 0, or below `LEAST`, it is q.
     """
     q = log_q.exp()
-    possible = ~(p <= 0)  # NaN too, which is no belief at all and must not pass for a zero
+    possible = ~(p < LEAST)  # NaN too, which is no belief at all and must not pass for a zero
     d = log_q - torch.where(possible, p, 1.0).log()
     near = p * (torch.expm1(d) - d)
     far = q - p - p * d  # the same term: for large d expm1 would overflow where p e^d = q does not
