@@ -59,6 +59,12 @@ def require_int(field: str, value: object, low: int, high: int | None = None) ->
     require(ok, field, value, allowed)
 
 
+def is_truth(value: object) -> bool:
+    """Whether it is True or False, be it NumPy's or torch's, or an array of them: no number, though it can pass for 0
+    or 1."""
+    return str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.") == "bool"
+
+
 def is_number(value: object) -> bool:
     """Whether it is a finite number that a float can hold; True and False are none, though Python counts with them."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max

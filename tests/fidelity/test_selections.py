@@ -34,6 +34,18 @@ def test_positions_in_every_form(positions):
     assert evaluate(tempered(0.5), Shown(), episodes=10, positions=positions).positions == (2, 3, 4)
 
 
+@pytest.mark.parametrize("form", [list, tuple, iter, torch.tensor, np.array])
+def test_a_mask_is_no_list_of_positions(form):
+    """As numbers its True and False would be the readouts 1 and 0."""
+    told = r"^positions = .*: must be a slice or indices that select some of the 6 readouts, 0 to 5, not a mask$"
+    for mask in ([True] * 6, [False, False, True, False, False, True]):
+        with pytest.raises(InputError, match=told):
+            evaluate(tempered(0.5), Shown(), episodes=10, positions=form(mask))
+    with pytest.raises(InputError, match=told):
+        evaluate(tempered(0.5), Shown(), episodes=10, positions=[2, True])
+    assert evaluate(tempered(0.5), Shown(), episodes=10, positions=form([4, 2])).positions == (2, 4)
+
+
 class Skewed:
     """The same skewed guess everywhere."""
 

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float64
 from torch import Tensor, nn
 
 from windtunnel.environment import require_device
-from windtunnel.errors import InputError, require, require_choice, require_int
+from windtunnel.errors import InputError, is_truth, require, require_choice, require_int
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.fidelity.score import Score, Where, score_fields
 from windtunnel.fidelity.tally import ExactTally, NetworkTally
@@ -259,13 +259,15 @@ def _readout_indices(positions: Positions, readouts: int) -> tuple[int, ...] | N
     """The chosen readouts as sorted indices, or None for all."""
     if positions is None:
         return None
-    every = range(readouts)
+    every, masked = range(readouts), False
     try:
-        chosen = every[positions] if isinstance(positions, slice) else [every[index] for index in positions]
+        given = every[positions] if isinstance(positions, slice) else list(positions)
+        masked = any(map(is_truth, given))  # Python counts with them: a mask would quietly select readouts 0 and 1
+        chosen = [] if masked else [every[index] for index in given]
     except (TypeError, IndexError):
         chosen = []
     allowed = f"a slice or indices that select some of the {readouts} readouts, 0 to {readouts - 1}"
-    require(len(chosen) > 0, "positions", positions, allowed)
+    require(len(chosen) > 0, "positions", positions, allowed + ", not a mask" * masked)
     return tuple(sorted(set(chosen)))
 
 
