@@ -21,10 +21,10 @@ def require(condition: bool, field: str, value: object, allowed: str) -> None:
     >>> require(3 > 1, "states", 3, "at least 2")
     """
     if not condition:
-        raise InputError(f"{field} = {_shown(value)}: must be {allowed}")
+        raise InputError(f"{field} = {shown(value)}: must be {allowed}")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """The value as Python writes it; one that takes several lines (a network, a tensor) by its kind alone, and of a
     very long one the beginning."""
     text = repr(value)

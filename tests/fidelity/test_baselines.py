@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -246,3 +247,83 @@ def test_baselines_are_not_scored_on_another_tunnel(tunnel):
             if other is not tunnel:
                 with pytest.raises(InputError, match=r"^the model's \w+ = \d+: must be the tunnel's \d+$"):
                     wt.evaluate(baseline, other, episodes=4)
+
+
+RECALL = Recall(pairs=8, queries=2, filler=3, keys=16, values=16)
+ROWS = ((0.5, 0.5), (0.1, 0.9))
+FIXED = HMM(states=2, symbols=2, length=4, header=None, transition=ROWS, emission=ROWS)
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "name", "change", "told"),
+    [
+        (RECALL, "stored-values", {"pairs": 4}, "the baseline's pairs = 8: must be the tunnel's 4"),
+        (RECALL, "stored-values", {"repeats": 2}, "the baseline's repeats = 1: must be the tunnel's 2"),
+        (RECALL, "stored-values", {"noise": 0.3}, "the baseline's noise = 0.0: must be the tunnel's 0.3"),
+        (RECALL, "stored-values", {"keys": 20, "values": 12}, "the model's classes = 16: must be the tunnel's 12"),
+        (
+            Bijection(symbols=6, length=4),
+            "set-complement",
+            {"replacement": True},
+            "the baseline's replacement = False: must be the tunnel's True",
+        ),
+        (
+            Urn(),
+            "last-observation",
+            {"concentration": 2.0},
+            "the baseline's concentration = 0.2: must be the tunnel's 2",
+        ),
+        (HMM(), "window-2", {"predict": "symbol"}, "the baseline's predict = 'state': must be the tunnel's 'symbol'"),
+        (
+            HMM(),
+            "t-blind",
+            {"dynamics": "sticky"},
+            "the baseline's dynamics = 'dirichlet': must be the tunnel's 'sticky'",
+        ),
+        (
+            FIXED,
+            "marginal",
+            {"transition": ROWS[::-1]},
+            r"the baseline's transition = \(\(0\.5, .*: must be the tunnel's",
+        ),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_baselines_are_not_scored_on_another_tunnel_of_their_kind(tunnel, name, change, told):
+    """Where they would predict something else than their namesake there: a traceback, or another number."""
+    baseline = wt.baselines(tunnel)[name]
+    with pytest.raises(InputError, match=f"^{told}"):
+        wt.evaluate(baseline, replace(tunnel, **change), episodes=4)
+
+
+@pytest.mark.parametrize(
+    ("tunnel", "change"),
+    [
+        (RECALL, {"filler": 9, "queries": 3}),
+        (Bijection(symbols=6, length=4), {"length": 6}),
+        (Urn(), {"length": 30}),
+        (HMM(), {"length": 30}),
+        (FIXED, {"length": 30}),
+    ],
+    ids=repr,
+)
+def test_baselines_are_scored_where_they_predict_the_same(tunnel, change):
+    other = replace(tunnel, **change)
+    for name in list(wt.baselines(tunnel)):
+        if name != "t-blind":  # tuned on the length it was made for
+            scores = [
+                wt.evaluate(wt.baselines(made)[name], other, episodes=20).kl_bits.mean for made in (tunnel, other)
+            ]
+            assert scores[0] == scores[1], name
+    if isinstance(tunnel, HMM) and tunnel.header:
+        rotating = replace(tunnel, dynamics="rotating")  # its header says so
+        assert wt.evaluate(WindowFilter(tunnel, 2), rotating, episodes=20).kl_bits.mean > 0
+        assert wt.evaluate(BlindFilter(tunnel, epsilon=0.5), rotating, episodes=20).kl_bits.mean > 0
+
+
+def test_baselines_are_not_scored_on_another_kind_of_the_same_sizes():
+    still, shown = torch.eye(10), torch.eye(10, 11)
+    alike = HMM(states=10, symbols=11, header=None, transition=still, emission=shown)
+    assert (alike.vocabulary, alike.feature_width, alike.classes) == (Urn().vocabulary, 0, Urn().classes)
+    with pytest.raises(InputError, match=r"^tunnel = HMM\(.*: must be of the baseline's kind, Urn$"):
+        wt.evaluate(LastDraw(Urn()), alike, episodes=4)

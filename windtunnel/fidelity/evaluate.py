@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, is_truth, require, require_choice, require_int
+from windtunnel.fidelity.baselines.common import Baseline
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.fidelity.score import Score, Where, score_fields
 from windtunnel.fidelity.tally import ExactTally, NetworkTally
@@ -239,11 +240,14 @@ def _require_instance(subject: object) -> None:
 
 
 def _require_fit(predictor: Predictor, tunnel: Tunnel) -> None:
-    """A network that says for which sizes it was built must have been built for the tunnel's."""
+    """A network that says for which sizes it was built must have been built for the tunnel's; a baseline, for what it
+    reads of the tunnel besides."""
     sizes = getattr(predictor, "sizes", None)
     for name in ("vocabulary", "feature_width", "classes"):
         built, wanted = getattr(sizes, name, None), getattr(tunnel, name)
         require(built in (None, wanted), f"the model's {name}", built, f"the tunnel's {wanted}")
+    if isinstance(predictor, Baseline):
+        predictor.require_fit(tunnel)
 
 
 def _home(predictors: list[Predictor]) -> torch.device:

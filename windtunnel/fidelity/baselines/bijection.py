@@ -32,6 +32,11 @@ class ValueSets(Baseline):
         super().__post_init__()
         require_choice("rule", self.rule, ("set-complement", "familiarity"))
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """A rule that is exact without replacement must not be taken for one that is meant for it."""
+        return ("replacement",)
+
     def _predict(self, inputs: Inputs) -> Tensor:
         """(n, K, V) natural log."""
         symbols = self.tunnel.symbols
@@ -54,6 +59,11 @@ class LastPair(Baseline):
 
     kind: ClassVar = Bijection
     tunnel: Bijection
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Nothing: one pair tells the same with replacement and without."""
+        return ()
 
     def _predict(self, inputs: Inputs) -> Tensor:
         """(n, K, V) natural log."""

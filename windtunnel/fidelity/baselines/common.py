@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import require, require_int
+from windtunnel.errors import require, require_int, shown
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs, require_inputs
 
@@ -35,7 +35,7 @@ class Uniform:
 class Baseline(ABC):
     """A predictor that knows one kind of tunnel; what it is made for and what it is given to read are checked here.
 
-    A subclass says which kind, narrows the type of `tunnel` to it, and writes `_predict`.
+    A subclass says which kind, narrows the type of `tunnel` to it, names what it `reads` of it, and writes `_predict`.
     """
 
     tunnel: Tunnel
@@ -48,6 +48,19 @@ class Baseline(ABC):
     def sizes(self) -> Tunnel:
         """What it can read, by the names that a network has for its sizes: `evaluate` refuses another tunnel's."""
         return self.tunnel
+
+    @property
+    @abstractmethod
+    def reads(self) -> tuple[str, ...]:
+        """The fields of its tunnel that its predictions depend on, beyond the sizes."""
+
+    def require_fit(self, tunnel: Tunnel) -> None:
+        """Raise unless it predicts for this tunnel what it would if it were made for it.  (A longer one will do.)"""
+        kind = self.kind.__name__
+        require(isinstance(tunnel, self.kind), "tunnel", tunnel, f"of the baseline's kind, {kind}")
+        for field in self.reads:
+            own, found = getattr(self.tunnel, field), getattr(tunnel, field)
+            require(own == found, f"the baseline's {field}", own, f"the tunnel's {shown(found)}")
 
     def log_probs(self, inputs: Inputs) -> Tensor:
         """(n, K, C) natural log."""

@@ -33,6 +33,11 @@ class _Filter(Baseline):
     kind: ClassVar = HMM
     tunnel: HMM
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """How the matrices are stated, or they themselves, and what is asked."""
+        return ("states", "symbols", "header", "transition", "emission", "predict")
+
     def _predict(self, inputs: Inputs) -> Tensor:
         """(n, K, C) natural log."""
         transition, emission, observations = self.tunnel.read(inputs)
@@ -103,6 +108,12 @@ class BlindFilter(_Filter):
     """Leave None to tune it."""
     _tuning: int = field(default=4096, repr=False)
     """Validation episodes to tune on."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Tuned, the prior too."""
+        prior = ("dynamics", "mixing", "concentration", "prior") if self.epsilon is None else ()
+        return (*super().reads, *prior)
 
     def _believed(self, transition: Tensor) -> Tensor:
         states = self.tunnel.states

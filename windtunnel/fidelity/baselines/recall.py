@@ -25,6 +25,11 @@ class StoredValues(Baseline):
     kind: ClassVar = Recall
     tunnel: Recall
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Where the store ends, which tokens are values, and the channel."""
+        return ("pairs", "repeats", "keys", "noise")
+
     def _predict(self, inputs: Inputs) -> Tensor:
         """(n, M, V) natural log."""
         _, shown, queries = self.tunnel.read(inputs)

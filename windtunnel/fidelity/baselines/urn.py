@@ -21,6 +21,11 @@ class LastDraw(Baseline):
     kind: ClassVar = Urn
     tunnel: Urn
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The prior."""
+        return ("concentration",)
+
     def _predict(self, inputs: Inputs) -> Tensor:
         """(n, K, V) natural log."""
         last = torch.nn.functional.one_hot(inputs.tokens[:, inputs.readout], self.tunnel.symbols)
