@@ -195,6 +195,13 @@ def test_beliefs_may_be_certain_and_many():
     assert wt.evaluate(Reads(), own(Shown)(), episodes=100).kl_bits.mean < 1e-9
 
 
+def test_a_latent_world_may_be_of_a_type_that_numpy_lacks():
+    half = faulty(lambda found: replace(found, latent={"shares": found.latent["shares"].bfloat16()}))
+    wt.tunnels.check(half)
+    whole, part = half.sample(5000).latent["shares"], half.sample(10, start=4990).latent["shares"]
+    assert whole.dtype == torch.bfloat16 and torch.equal(whole[-10:], part)
+
+
 def test_ours_are_not_looked_at(monkeypatch):
     """What their tests have shown costs nothing in use."""
     monkeypatch.setattr("windtunnel.tunnels.base.draw_checked", None)

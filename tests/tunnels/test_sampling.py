@@ -346,6 +346,35 @@ def test_a_single_episode_is_a_batch_of_one(tunnel):
     assert len(episodes[:1][torch.tensor([False])]) == 0
 
 
+@pytest.mark.parametrize(
+    "index",
+    [True, None, ..., (0, 1), "a", 1.0, [0.5], [[0, 1]], torch.tensor(True), torch.zeros(5, 1).bool(), [True, False]],
+    ids=repr,
+)
+def test_what_would_not_be_a_batch_is_refused(index):
+    episodes = Urn(length=3).sample(5)
+    told = r"^episodes = .*: must be a number, a slice, or one row of numbers or of 5 times True or False$"
+    for batch in (episodes, episodes.inputs):
+        with pytest.raises(InputError, match=told):
+            batch[index]
+
+
+def test_a_batch_in_every_form_of_index():
+    episodes = Urn(length=3).sample(5)
+    mask = [False, True, False, True, False]
+    for index in ([1, 3], [-4, -2], range(1, 4, 2), np.array([1, 3]), torch.tensor([1, 3]), np.array(mask), mask):
+        assert torch.equal(episodes[index].labels, episodes.labels[[1, 3]])
+    assert len(episodes[[]]) == len(episodes.inputs[np.array([], dtype=int)]) == 0
+    assert torch.equal(episodes[np.array([1, 0], dtype=np.uint8)].labels, episodes.labels[[1, 0]])  # numbers, no mask
+
+
+def test_batches_can_be_compared_and_kept_in_sets():
+    """By identity: whether all their tensors are equal is a question of its own."""
+    episodes, same = Urn(length=3).sample(5), Urn(length=3).sample(5)
+    assert episodes == episodes and episodes != same and episodes.inputs != same.inputs
+    assert len({episodes, same, episodes}) == 2
+
+
 def test_tiny_noise_keeps_a_proper_belief():
     posterior = Recall(pairs=2, queries=1, keys=4, values=4, noise=1e-310).sample(20).posterior
     assert bool(posterior.isfinite().all())

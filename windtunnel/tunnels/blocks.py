@@ -39,4 +39,8 @@ def in_blocks(part: Callable[[int, int], Episodes], count: int) -> Episodes:
 
 def _room(one: Tensor, count: int) -> Tensor:
     """Memory for `count` episodes like this one.  NumPy's: it asks for huge pages, which cost a quarter to map."""
-    return torch.from_numpy(np.empty((count, *one.shape[1:]), one.numpy().dtype))
+    shape = (count, *one.shape[1:])
+    try:
+        return torch.from_numpy(np.empty(shape, one.numpy().dtype))
+    except TypeError:  # a type that NumPy lacks, such as bfloat16 in somebody's latent world
+        return one.new_empty(shape)

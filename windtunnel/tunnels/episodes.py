@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,10 +10,10 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from windtunnel.errors import InputError, require
+from windtunnel.errors import InputError, require, shown
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # tensors have no single answer to ==
 class Inputs:
     """All that a predictor sees.
 
@@ -36,7 +35,7 @@ class Inputs:
         return self.tokens.shape[0]
 
     def __getitem__(self, index) -> Inputs:
-        """The same inputs for some of the episodes (number, slice, mask or index tensor)."""
+        """The same inputs for some of the episodes, told as for `Episodes`."""
         index = _keeping_the_axis(index, len(self))
         return Inputs(self.tokens[index], None if self.features is None else self.features[index], self.readout)
 
@@ -50,7 +49,7 @@ class Inputs:
         return Inputs(self.tokens.to(device), features, self.readout.to(device))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Episodes:
     """A batch of sampled episodes with their exact belief.
 
@@ -97,7 +96,7 @@ class Episodes:
         )
 
     def __getitem__(self, index) -> Episodes:
-        """Some of the episodes (number, slice, mask or index tensor)."""
+        """Some of the episodes (number, slice, or a list, array or tensor of numbers or as a mask)."""
         index = _keeping_the_axis(index, len(self))
         return self.map(lambda value: value[index])
 
@@ -132,13 +131,31 @@ def require_inputs(value: object) -> None:
 
 
 def _keeping_the_axis(index: Any, count: int) -> Any:
-    """The index, a single number as a slice of one: without its first axis a batch is no batch."""
-    if isinstance(index, bool) or getattr(index, "ndim", 0) > 0 or getattr(index, "dtype", None) is torch.bool:
+    """The index if what it selects is a batch again; a single number as a slice of one, which keeps the first axis."""
+    if isinstance(index, slice):
         return index
-    try:
-        number = operator.index(index)  # numbers of NumPy and torch as well
-    except TypeError:
-        return index
+    chosen = _as_numbers_or_mask(index, count)
+    if chosen is None:
+        allowed = f"a number, a slice, or one row of numbers or of {count} times True or False"
+        raise InputError(f"episodes = {shown(index)}: must be {allowed}")
+    if chosen.ndim == 1:
+        return chosen
+    number = int(chosen)
     if not -count <= number < count:
         raise InputError(f"episode = {number}: must be from {-count} to {count - 1}")
     return slice(number % count, number % count + 1)
+
+
+def _as_numbers_or_mask(index: Any, count: int) -> Tensor | None:
+    """An int64 number or row of them, or a mask of all episodes; None for anything else.  A tuple, too, is something
+    else: one index for each of several axes."""
+    if isinstance(index, tuple | str):
+        return None
+    try:
+        chosen = torch.as_tensor(index)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+    if chosen.dtype == torch.bool:
+        return chosen if chosen.shape == (count,) else None
+    whole = chosen.numel() == 0 or not (chosen.is_floating_point() or chosen.is_complex())  # to torch [] is of floats
+    return chosen.long() if whole and chosen.ndim <= 1 else None
