@@ -30,6 +30,12 @@ BAD = [
     (HMM, {"concentration": True}, "concentration = True", "number above 0"),
     (HMM, {"concentration": float("nan")}, "concentration = nan", "finite"),
     (HMM, {"concentration": 10**400}, "concentration = 1000", "finite"),
+    (
+        HMM,
+        {"concentration": 1e-310},
+        "concentration = 1e-310",
+        "from 1e-300 to 1e+30: beyond, rows or beliefs overflow",
+    ),
     (HMM, {"dynamics": "sticky", "mixing": (True, True)}, "mixing = (True, True)", "a band (low, high)"),
     (HMM, {"summary": "x"}, "HMM option = 'summary'", "one of states, symbols"),
     (HMM, {"header": "tokens"}, "prior = 'dirichlet'", "released when header is tokens"),
@@ -71,6 +77,13 @@ BAD = [
     (Urn, {"symbols": 1}, "symbols = 1", "from 2 to 127"),
     (Urn, {"length": 0}, "length = 0", "at least 1"),
     (Urn, {"concentration": -1.0}, "concentration = -1.0", "above 0"),
+    (
+        Urn,
+        {"concentration": 1e-310},
+        "concentration = 1e-310",
+        "from 1e-300 to 1e+30: beyond, rows or beliefs overflow",
+    ),
+    (Urn, {"concentration": 1e308}, "concentration = 1e+308", "from 1e-300 to 1e+30: beyond, rows or beliefs overflow"),
     (Urn, {"concentration": True}, "concentration = True", "above 0"),
     (Urn, {"colours": 3}, "Urn option = 'colours'", "one of symbols, length"),
 ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from scipy import stats
 
-from windtunnel.tunnels import random
+from windtunnel.errors import InputError
+from windtunnel.tunnels import HMM, Urn, random
 from windtunnel.tunnels.philox import philox4x32
 from windtunnel.tunnels.random import Source, categorical, order_by_rank, order_by_sort
 
@@ -105,6 +108,44 @@ def test_order_by_rank_equals_order_by_sort(size):
 def test_integers_are_uniform():
     draws = Source.open(2, "test", 30_000).integers(0, 7, 2).flatten()
     assert stats.chisquare(draws.bincount(minlength=7).numpy()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("high", [0, -5, 2**31 + 1, 2**32, 2**40, 2.0, True])
+def test_a_range_that_words_cannot_fill_is_refused(high):
+    with pytest.raises(InputError, match=r"^high = .*: must be a whole number from 1 to 2147483648$"):
+        Source.open(0, "test", 4).integers(0, high, 1)
+
+
+def test_the_widest_range_is_uniform():
+    draws = Source.open(0, "test", 20_000).integers(0, 2**31, 1)[0]
+    assert stats.kstest(draws.double().numpy() / 2**31, "uniform").pvalue > 1e-3
+    assert int(Source.open(0, "test", 50).integers(0, 1, 2).max()) == 0
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["cpu", "plain"])
+def test_no_draws_are_none(monkeypatch, plain):
+    if plain:
+        monkeypatch.setattr(random, "on_plain_cpu", lambda tensor: False)
+    source = Source.open(0, "test", 4)
+    assert source.uniform(0, 0).shape == source.integers(0, 5, 0).shape == (0, 4)
+
+
+@pytest.mark.parametrize("concentration", [0, 0.0, -1.0, 1e-310, math.nan, math.inf, 1e308])
+def test_a_concentration_without_rows_is_refused(concentration):
+    with pytest.raises(
+        InputError, match=r"^concentration = .*: must be (a finite number above 0|from 1e-300 to 1e\+30: .*)$"
+    ):
+        Source.open(0, "test", 4).dirichlet(0, concentration, 3)
+
+
+@pytest.mark.parametrize("concentration", random.CONCENTRATIONS)
+def test_the_last_concentrations_give_proper_worlds(concentration):
+    rows = Source.open(0, "test", 1000).dirichlet(0, concentration, 3)
+    assert torch.allclose(rows.sum(0), torch.ones(1000, dtype=torch.float64))
+    for tunnel in (Urn(length=3, concentration=concentration), HMM(length=3, concentration=concentration)):
+        for dtype in (torch.float32, torch.float64):
+            belief = tunnel.sample(1000, dtype=dtype).posterior
+            assert torch.allclose(belief.sum(-1), torch.ones_like(belief[..., 0]))
 
 
 @pytest.mark.parametrize("concentration", [0.05, 0.3, 1.0, 2.5, 40.0])

@@ -19,12 +19,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from windtunnel.errors import InputError, is_number, require, require_choice, require_int, require_number
+from windtunnel.errors import InputError, is_number, require, require_choice, require_int
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.filtering import forward_filter, likelihoods, predict_symbols
 from windtunnel.tunnels.hmm_priors import GRID, GRID_FLOOR, mixed_chain, released_grid
-from windtunnel.tunnels.random import Source, categorical
+from windtunnel.tunnels.random import Source, categorical, require_concentration
 
 _TRANSITION, _EMISSION, _STATES, _OBSERVATIONS, _MIX, _STATIONARY, _CYCLE = range(7)  # sites of the random stream
 _DEFAULT_BAND = (0.90, 0.97)
@@ -77,7 +77,7 @@ class HMM(Tunnel):
         require_choice("prior", self.prior, ("dirichlet", "released"))
         require_choice("header", self.header, ("rows", "tokens", None))
         require_choice("predict", self.predict, ("state", "symbol"))
-        require_number("concentration", self.concentration, 0, above=True)
+        require_concentration(self.concentration)
         self._check_mixing()
         self._check_released()
         self._check_fixed()

@@ -58,7 +58,7 @@ def philox_on_cpu(
     numbers = episodes.numpy().view(np.uint64)  # unsigned: its shifts are faster, its bits the same
     block = np.arange(blocks, dtype=np.uint64)[:, None]
     words = np.empty((blocks, 4, len(numbers)), np.uint64)
-    width = max(1, _TILE // blocks)
+    width = max(1, _TILE // max(1, blocks))
     for first in range(0, len(numbers), width):
         tile = numbers[None, first : first + width]
         _fill(words[:, :, first : first + width], (block, site, tile & MASK, tile >> 32), (seed, stream))

@@ -15,21 +15,35 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float64, Int8, Int64
 from torch import Tensor
 
-from windtunnel.errors import require, require_choice
+from windtunnel.errors import require, require_choice, require_int, require_number
 from windtunnel.tunnels.philox import MASK, philox4x32, philox_on_cpu
 
 STREAMS = ("train", "validation", "test")
+CONCENTRATIONS = (1e-300, 1e30)
+"""Of Dirichlet rows: beyond them numbers overflow."""
 
 
 def on_plain_cpu(tensor: Tensor) -> bool:
     """Is this memory that NumPy may work on: a CPU tensor, outside of code being compiled?"""
     return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def require_concentration(value: Any) -> None:
+    """Raise unless it is a concentration a whose Dirichlet rows and beliefs are proper.
+
+    Gammas are drawn as logarithms down to −23 / a, which overflow near 1e-307: rows would be NaN.  Beliefs divide by
+    a times the number of classes, which overflows float32 above 1e36: they would be 0.
+    """
+    require_number("concentration", value, 0, above=True)
+    low, high = CONCENTRATIONS
+    require(low <= value <= high, "concentration", value, f"from {low:g} to {high:g}: beyond, rows or beliefs overflow")
 
 
 def check_seed(seed: object, field: str = "seed") -> None:
@@ -78,6 +92,8 @@ class Source:
 
     def integers(self, site: int, high: int, *shape: int) -> Int64[Tensor, "*shape n"]:
         """Uniform on 0 … high − 1 (multiply and shift: no value is favoured by more than high / 2^32)."""
+        if not torch.compiler.is_compiling():
+            require_int("high", high, 1, 2**31)  # a word times more would not fit int64
         return ((self.bits(site, math.prod(shape)) * high) >> 32).unflatten(0, shape)
 
     def permutation(self, site: int, size: int) -> Int64[Tensor, "size n"]:
@@ -101,6 +117,8 @@ class Source:
         Concentration 1 normalises exponentials (the same law as spacings of sorted uniforms, without the sort);
         other concentrations normalise gammas in log space, so tiny concentrations do not underflow.
         """
+        if not torch.compiler.is_compiling():
+            require_concentration(concentration)
         axis = len(shape) - 1
         if concentration == 1.0:
             weights = self.uniform(site, *shape).log_().neg_()

@@ -20,10 +20,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import require_int, require_number
+from windtunnel.errors import require_int
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
-from windtunnel.tunnels.random import Source, categorical
+from windtunnel.tunnels.random import Source, categorical, require_concentration
 
 _SHARES, _DRAWS = 0, 1  # sites of the random stream
 
@@ -47,7 +47,7 @@ class Urn(Tunnel):
     def __post_init__(self) -> None:
         require_int("symbols", self.symbols, 2, 127)
         require_int("length", self.length, 1)
-        require_number("concentration", self.concentration, 0, above=True)
+        require_concentration(self.concentration)
 
     @property
     def vocabulary(self) -> int:
