@@ -6,7 +6,8 @@ import difflib
 import math
 import sys
 from collections.abc import Iterable
-from typing import Any
+from numbers import Integral
+from typing import Any, cast
 
 LONGEST = 300  # letters of a value that are repeated to the user
 
@@ -52,11 +53,28 @@ def _listed(word: str, choices: list[str], most: int = 300) -> str:
     return f"{', '.join(near)}, … ({len(choices)} in all)"
 
 
-def require_int(field: str, value: object, low: int, high: int | None = None) -> None:
-    """Raise unless `value` is a whole number in [low, high] (no upper bound if None)."""
+def whole_number(field: str, value: object, low: int, high: int | None = None) -> int:
+    """The value as a plain int, NumPy's whole numbers too; raise unless it is in [low, high] (no upper bound if None).
+
+    >>> whole_number("states", 3, 2)
+    3
+    """
     allowed = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
-    ok = isinstance(value, int) and not isinstance(value, bool) and value >= low and (high is None or value <= high)
-    require(ok, field, value, allowed)
+    found = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    require(found is not None and found >= low and (high is None or found <= high), field, value, allowed)
+    return cast(int, found)
+
+
+def keep_whole_number(owner: object, field: str, low: int, high: int | None = None) -> None:
+    """Make a field of a frozen dataclass a plain int, which JSON can hold; raise as `whole_number` does."""
+    object.__setattr__(owner, field, whole_number(field, getattr(owner, field), low, high))
+
+
+def require_int(field: str, value: object, low: int, high: int | None = None) -> None:
+    """Raise unless `value` is a plain int in [low, high].  For what is kept or passed on as it was given: other whole
+    numbers would fail later, in JSON for one."""
+    found = whole_number(field, value, low, high)
+    require(isinstance(value, int), field, value, f"a plain int, {found}")
 
 
 def is_truth(value: object) -> bool:

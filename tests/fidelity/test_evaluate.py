@@ -328,3 +328,11 @@ def test_a_score_prints_as_a_table():
     assert f"KL(exact‖model)    {score.kl_bits} bits" in text
     assert "2 networks, 95% interval over seeds" in text
     assert len(text.splitlines()) == 9
+
+
+def test_whole_numbers_of_numpy_are_as_good_as_plain_ones():
+    numbers = {"episodes": np.int64(20), "seed": np.uint32(3), "chunk": np.int16(8)}
+    theirs = evaluate(Uniform(np.int64(4)), Shown(), **numbers)
+    plain = evaluate(Uniform(4), Shown(), **{name: int(number) for name, number in numbers.items()})
+    assert json.dumps(theirs.to_dict()) == json.dumps(plain.to_dict())
+    assert type(theirs.episodes) is type(theirs.seed) is int

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import InitVar, dataclass, fields
 
+import numpy as np
 import pytest
 import torch
 
 import windtunnel as wt
-from windtunnel.errors import require_choice
+from windtunnel.errors import require_choice, require_int
 from windtunnel.tunnels import HMM, Bijection, Recall, Urn
+from windtunnel.tunnels.random import check_seed
 
 IDENTITY = ((1.0, 0.0), (0.0, 1.0))
 BAD = [
@@ -124,6 +127,34 @@ def test_only_what_can_be_given_is_offered_as_an_option(cls):
 def test_bad_sampling(options, names):
     with pytest.raises(ValueError, match=names):
         HMM().sample(**options)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "plain"),
+    [
+        (Bijection(symbols=np.int64(5), length=np.uint8(4)), Bijection(symbols=5, length=4)),
+        (HMM(states=np.int32(3), symbols=np.int64(4), length=np.int64(6)), HMM(states=3, symbols=4, length=6)),
+        (Recall(pairs=np.int64(8), keys=np.int16(20)), Recall(pairs=8, keys=20)),
+        (Urn(symbols=np.int64(5)).with_length(np.int64(4)), Urn(symbols=5, length=4)),
+    ],
+    ids=lambda tunnel: type(tunnel).__name__,
+)
+def test_whole_numbers_of_numpy_are_kept_as_plain_ones(theirs, plain):
+    assert theirs == plain and repr(theirs) == repr(plain)
+    assert json.dumps(wt.tunnels.to_dict(theirs)) == json.dumps(wt.tunnels.to_dict(plain))
+    drawn = theirs.sample(np.int64(3), seed=np.uint32(2**32 - 1), start=np.int64(5))
+    assert all(map(torch.equal, drawn.tensors(), plain.sample(3, seed=2**32 - 1, start=5).tensors()))
+
+
+def test_what_keeps_a_number_as_it_was_given_asks_for_a_plain_one():
+    """And says so: `np.int64(3): must be a whole number` would be no help."""
+    with pytest.raises(ValueError, match=r"^steps = np\.int64\(3\): must be a plain int, 3$"):
+        require_int("steps", np.int64(3), 1)
+    with pytest.raises(ValueError, match=r"^seeds = np\.uint8\(3\): must be a plain int, 3$"):
+        check_seed(np.uint8(3), "seeds")
+    for other in (np.True_, np.float64(3), 3.0, "3", True, 0, np.int64(0)):
+        with pytest.raises(ValueError, match=r"^steps = .*: must be a whole number of at least 1$"):
+            require_int("steps", other, 1)
 
 
 def test_with_length_checks_again():

@@ -19,14 +19,14 @@ from jaxtyping import Bool, Float64
 from torch import Tensor, nn
 
 from windtunnel.environment import require_device
-from windtunnel.errors import InputError, is_truth, require, require_choice, require_int
+from windtunnel.errors import InputError, is_truth, require, require_choice, whole_number
 from windtunnel.fidelity.baselines.common import Baseline
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.fidelity.score import Score, Where, score_fields
 from windtunnel.fidelity.tally import ExactTally, NetworkTally
 from windtunnel.tunnels.base import Tunnel, require_tunnel
 from windtunnel.tunnels.episodes import Episodes
-from windtunnel.tunnels.random import check_seed
+from windtunnel.tunnels.random import whole_seed
 
 Positions = slice | Sequence[int] | None
 
@@ -136,11 +136,9 @@ def evaluate_parts(
     groups = {name: unpack(subject, tunnel)[0] for name, subject in subjects.items()}
     everyone = [(name, index, one) for name, predictors in groups.items() for index, one in enumerate(predictors)]
     networks = [predictor for *_, predictor in everyone]
-    require_int("episodes", episodes, 1)
-    check_seed(seed)
+    episodes, seed = whole_number("episodes", episodes, 1), whole_seed(seed)
     device = _home(networks) if device is None else torch.device(device)
-    chunk = fitting(tunnel.positions, device) if chunk is None else chunk
-    require_int("chunk", chunk, 1)
+    chunk = fitting(tunnel.positions, device) if chunk is None else whole_number("chunk", chunk, 1)
     sheets = {name: _Sheet(tunnel, positions, groups, seed, device) for name, positions in parts.items()}
     done, total = 0, len(range(0, episodes, chunk)) * len(everyone)
     with evaluation_mode(networks):

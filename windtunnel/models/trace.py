@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from windtunnel.errors import InputError, require_int
+from windtunnel.errors import InputError, whole_number
 from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.taps import Record, require_matched
 from windtunnel.tunnels.episodes import Episodes, Inputs
@@ -28,7 +28,7 @@ def trace(
     chunk   episodes per forward pass: peak memory is that of one chunk plus what is kept
     device  where the result goes; the model runs where it is
     """
-    require_int("chunk", chunk, 1)
+    chunk = whole_number("chunk", chunk, 1)
     patterns = [names] if isinstance(names, str) else None if names is None else list(names)
     if not has_taps(model):
         raise InputError(f"model {getattr(model, 'name', type(model).__name__)} has no taps: nothing to trace")

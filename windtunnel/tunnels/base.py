@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from windtunnel.environment import require_device
-from windtunnel.errors import InputError, require, require_choice, require_int
+from windtunnel.errors import InputError, require, require_choice, whole_number
 from windtunnel.tunnels.blocks import CPU_BLOCK, in_blocks
 from windtunnel.tunnels.checking import draw_checked, is_foreign, require_sizes
 from windtunnel.tunnels.episodes import Episodes
-from windtunnel.tunnels.random import Source
+from windtunnel.tunnels.random import Source, whole_seed
 
 
 class TunnelType(ABCMeta):
@@ -108,8 +108,7 @@ class Tunnel(metaclass=TunnelType):
         The same episode comes back whatever the count, start or device.  The latent world is always drawn in
         float64; `dtype` is that of features and posterior.
         """
-        require_int("count", count, 1)
-        require_int("start", start, 0, 2**62)
+        count, start, seed = whole_number("count", count, 1), whole_number("start", start, 0, 2**62), whole_seed(seed)
         require(dtype in (torch.float32, torch.float64), "dtype", dtype, "torch.float32 or torch.float64")
         require_device(str(device))
         foreign = is_foreign(self)

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from windtunnel.errors import require, require_choice, require_int
+from windtunnel.errors import keep_whole_number, require, require_choice
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
@@ -46,8 +46,8 @@ class Bijection(Tunnel):
     summary: ClassVar[str] = "a hidden permutation, revealed pair by pair; belief is uniform over the values left"
 
     def __post_init__(self) -> None:
-        require_int("symbols", self.symbols, 2)
-        require_int("length", self.length, 1)
+        keep_whole_number(self, "symbols", 2)
+        keep_whole_number(self, "length", 1)
         require_choice("layout", self.layout, ("plain", "paper"))
         require(isinstance(self.replacement, bool), "replacement", self.replacement, "True or False")
         require(

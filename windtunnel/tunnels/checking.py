@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from windtunnel.accidents import accident
-from windtunnel.errors import InputError, require, require_int
+from windtunnel.errors import InputError, require, require_int, whole_number
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
 
@@ -40,7 +40,7 @@ def check(tunnel: Tunnel, episodes: int = 64) -> None:
     and float32; an episode is the same whatever batch it is drawn in.  Whether a belief is the *right* one is not seen
     from here: the tunnel's own tests must tell, by enumeration.
     """
-    require_int("episodes", episodes, 2)
+    episodes = whole_number("episodes", episodes, 2)
     draw_checked(tunnel, Source.open(0, "train", episodes), torch.float32)
     whole = draw_checked(tunnel, Source.open(0, "train", episodes), torch.float64)
     later = draw_checked(tunnel, Source.open(0, "train", episodes - 1, start=1), torch.float64)

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from windtunnel.errors import InputError, is_number, require, require_choice, require_int
+from windtunnel.errors import InputError, is_number, keep_whole_number, require, require_choice
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.filtering import forward_filter, likelihoods, predict_symbols
@@ -70,9 +70,9 @@ class HMM(Tunnel):
     )
 
     def __post_init__(self) -> None:
-        require_int("states", self.states, 2, 127)
-        require_int("symbols", self.symbols, 2, 127)
-        require_int("length", self.length, 1)
+        keep_whole_number(self, "states", 2, 127)
+        keep_whole_number(self, "symbols", 2, 127)
+        keep_whole_number(self, "length", 1)
         require_choice("dynamics", self.dynamics, ("dirichlet", "rotating", "sticky"))
         require_choice("prior", self.prior, ("dirichlet", "released"))
         require_choice("header", self.header, ("rows", "tokens", None))

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float64, Int8, Int64
 from torch import Tensor
 
-from windtunnel.errors import require, require_choice, require_int, require_number
+from windtunnel.errors import require, require_choice, require_int, require_number, whole_number
 from windtunnel.tunnels.philox import MASK, philox4x32, philox_on_cpu
 
 STREAMS = ("train", "validation", "test")
@@ -46,10 +46,14 @@ def require_concentration(value: Any) -> None:
     require(low <= value <= high, "concentration", value, f"from {low:g} to {high:g}: beyond, rows or beliefs overflow")
 
 
+def whole_seed(seed: object) -> int:
+    """The seed as a plain int; it fills one 32-bit key word."""
+    return whole_number("seed", seed, 0, MASK)
+
+
 def check_seed(seed: object, field: str = "seed") -> None:
-    """A seed fills one 32-bit key word."""
-    ok = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed <= MASK
-    require(ok, field, seed, "a whole number from 0 to 4294967295")
+    """Raise unless it is such a seed, and a plain int already."""
+    require_int(field, seed, 0, MASK)
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class Source:
     @classmethod
     def open(cls, seed: int, stream: str, count: int, *, start: int = 0, device: str | torch.device = "cpu") -> Source:
         """Episodes start … start + count − 1 of a named stream."""
-        check_seed(seed)
+        seed = whole_seed(seed)
         require_choice("stream", stream, STREAMS)
         episodes = torch.arange(count, device=device, dtype=torch.int64) + start
         return cls(seed, STREAMS.index(stream), episodes)
@@ -93,7 +97,7 @@ class Source:
     def integers(self, site: int, high: int, *shape: int) -> Int64[Tensor, "*shape n"]:
         """Uniform on 0 … high − 1 (multiply and shift: no value is favoured by more than high / 2^32)."""
         if not torch.compiler.is_compiling():
-            require_int("high", high, 1, 2**31)  # a word times more would not fit int64
+            high = whole_number("high", high, 1, 2**31)  # a word times more would not fit int64
         return ((self.bits(site, math.prod(shape)) * high) >> 32).unflatten(0, shape)
 
     def permutation(self, site: int, size: int) -> Int64[Tensor, "size n"]:

@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import require, require_int, require_number
+from windtunnel.errors import keep_whole_number, require, require_number
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
@@ -55,12 +55,12 @@ class Recall(Tunnel):
     summary: ClassVar[str] = "key–value pairs to store and look up; a point mass, or with noise a graded belief"
 
     def __post_init__(self) -> None:
-        require_int("pairs", self.pairs, 1)
-        require_int("queries", self.queries, 1)
-        require_int("filler", self.filler, 0)
-        require_int("keys", self.keys, 1)
-        require_int("values", self.values, 2)
-        require_int("repeats", self.repeats, 1)
+        keep_whole_number(self, "pairs", 1)
+        keep_whole_number(self, "queries", 1)
+        keep_whole_number(self, "filler", 0)
+        keep_whole_number(self, "keys", 1)
+        keep_whole_number(self, "values", 2)
+        keep_whole_number(self, "repeats", 1)
         require(isinstance(self.mixed, bool), "mixed", self.mixed, "true or false")
         require_number("noise", self.noise, 0, 1, below=True)
         require(self.pairs <= self.keys, "pairs", self.pairs, f"at most keys = {self.keys}")

@@ -20,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import require_int
+from windtunnel.errors import keep_whole_number
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source, categorical, require_concentration
@@ -45,8 +45,8 @@ class Urn(Tunnel):
     summary: ClassVar[str] = "draws from a hidden distribution; belief about the next one by counting"
 
     def __post_init__(self) -> None:
-        require_int("symbols", self.symbols, 2, 127)
-        require_int("length", self.length, 1)
+        keep_whole_number(self, "symbols", 2, 127)
+        keep_whole_number(self, "length", 1)
         require_concentration(self.concentration)
 
     @property

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import require, require_int, shown
+from windtunnel.errors import keep_whole_number, require, shown
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs, require_inputs
 
@@ -22,7 +22,7 @@ class Uniform:
     classes: int
 
     def __post_init__(self) -> None:
-        require_int("classes", self.classes, 1)
+        keep_whole_number(self, "classes", 1)
 
     def log_probs(self, inputs: Inputs) -> Tensor:
         """(n, K, C) of log(1/C)."""

@@ -15,7 +15,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from windtunnel.errors import require_choice, require_int
+from windtunnel.errors import keep_whole_number, require_choice
 from windtunnel.fidelity.baselines.common import Baseline
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import Predictor
@@ -76,7 +76,7 @@ class WindowFilter(_Filter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_int("window", self.window, 1)
+        keep_whole_number(self, "window", 1)
         require_choice("restart", self.restart, ("uniform", "marginal"))
 
     def _beliefs(self, transition: Tensor, likelihood: Tensor) -> Tensor:
