@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.models.cases import TUNNELS, every_device, every_variant, logits, relative, small
+from tests.models.cases import TUNNELS, every_device, every_variant, logits, looking, relative, small
 from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.models.taps import Edit, Record
@@ -223,6 +223,18 @@ def test_edits_that_ablate_nothing_or_change_shape_are_refused():
         edit.check()
     with pytest.raises(InputError, match=r"^edit of final has shape \(1, 5, 32\): must be \(2, 5, 32\)"):
         logits(model, inputs, models.Edit({"final": lambda value, step: value[:1]}))
+
+
+@every_variant
+def test_no_episodes_are_read_and_traced_like_others(variant):
+    model, episodes = small(variant, TUNNEL), TUNNEL.sample(2, dtype=torch.float32)
+    nothing = episodes[:0]
+    for tap in (None, looking):
+        assert model.log_probs(nothing.inputs, tap).shape == (0, *episodes.posterior.shape[1:])
+    found, shapes = models.trace(model, nothing), models.trace(model, episodes)
+    assert {name: (0, *value.shape[1:]) for name, value in shapes.items()} == {k: v.shape for k, v in found.items()}
+    with pytest.raises(InputError, match=r"^tap name = 'foo': must match one of embed"):
+        models.trace(model, nothing, "foo")
 
 
 @every_device

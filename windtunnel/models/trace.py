@@ -36,7 +36,7 @@ def trace(
     home = next((parameter.device for parameter in model.parameters()), inputs.tokens.device)
     kept: dict[str, Tensor] = {}
     with evaluation_mode([model]):
-        for first in range(0, len(inputs), chunk):
+        for first in range(0, max(1, len(inputs)), chunk):  # once for no episodes: names are looked at, and have shapes
             record = Record(patterns)
             part = inputs[first : first + chunk].to(home)
             model(part.tokens, part.features, part.readout, record)

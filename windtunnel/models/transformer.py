@@ -105,8 +105,7 @@ def separate(qkv: Float[Tensor, "n T 3 H d"]) -> tuple[Tensor, Tensor, Tensor]:
 
 def merged(heads: Float[Tensor, "n H T d"]) -> Float[Tensor, "n T D"]:
     """Heads side by side again."""
-    n, _, length, _ = heads.shape
-    return heads.transpose(1, 2).reshape(n, length, -1)
+    return heads.transpose(1, 2).flatten(2)
 
 
 def explicit_attention(
