@@ -22,8 +22,6 @@ Taps of block i (W = width):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,6 +30,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from windtunnel.errors import require, require_choice, require_int
+from windtunnel.fidelity.predictor import full_precision
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.layers import FeedForward
 from windtunnel.models.shape import Config, Dial
@@ -73,7 +72,7 @@ class LSTMLayer(nn.Module):
             return self.lstm(x)[0]
         if wanted(tap, *(f"{name}.{part}" for part in ("gates", "cell", "hidden"))):
             return self.explicit(x, tap, name)
-        with _full_precision():
+        with full_precision():  # what is read or changed must not depend on which tensors a tap wants
             return self.lstm(x)[0]
 
     def explicit(self, x: Float[Tensor, "n T E"], tap: Tap, name: str) -> Float[Tensor, "n T W"]:
@@ -89,18 +88,6 @@ class LSTMLayer(nn.Module):
             h = tap(f"{name}.hidden@{t}", o * c.tanh())
             outputs.append(h)
         return torch.stack(outputs, dim=1)
-
-
-@contextmanager
-def _full_precision() -> Iterator[None]:
-    """cuDNN without TF32: what is read or changed must not depend on which tensors a tap wants."""
-    recurrent: Any = torch.backends.cudnn.rnn
-    before = recurrent.fp32_precision
-    recurrent.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        recurrent.fp32_precision = before
 
 
 class ResidualBlock(nn.Module):
