@@ -155,6 +155,45 @@ def test_chance_of_ones_own_is_refused():
             use(own(draw=draw)())
 
 
+def mixed_at_the_first_place(value):
+    """In the batch's first episode, whichever it is, every row a little nearer to uniform: still a distribution."""
+    value[0] = 0.999 * value[0] + 0.001 / value.shape[-1]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "base"),
+    [
+        (belief(mixed_at_the_first_place), "posterior", Urn),
+        (inputs(features=mixed_at_the_first_place), "features", HMM),
+    ],
+    ids=["posterior", "features"],
+)
+def test_a_number_that_depends_on_its_place_in_the_batch_is_refused(change, field, base):
+    """Nothing else of the episode does: tokens and labels are what they should be."""
+    tunnel = faulty(change, base)
+    assert len(tunnel.sample(4)) == 4
+    told = (
+        rf"^tunnel Own: {field} = other ones for episode 1 when it is drawn as the second of 64 and as the first: must"
+    )
+    with pytest.raises(InputError, match=told):
+        wt.tunnels.check(tunnel)
+
+
+def test_rounding_may_depend_on_the_place():
+    def rounded(posterior):
+        posterior[0] = posterior[0] * (1 + 1e-12)
+        return posterior
+
+    wt.tunnels.check(faulty(belief(rounded)))
+
+
+@pytest.mark.parametrize("other", ["urn", Urn, None, Urn().sample(2)], ids=["name", "class", "none", "episodes"])
+def test_only_a_tunnel_is_checked(other):
+    with pytest.raises(InputError, match=r"^tunnel = .*: must be a tunnel, e\.g\. windtunnel\.tunnels\.HMM\(\)$"):
+        wt.tunnels.check(other)
+
+
 @pytest.mark.parametrize(
     ("size", "value", "told"),
     [

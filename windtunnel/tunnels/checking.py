@@ -3,10 +3,10 @@
     windtunnel.tunnels.check(MyTunnel())        for its author, at any time; training asks it before it starts
 
 Every batch that such a tunnel samples is looked at, not only a first one: a belief that is divided by zero once in a
-thousand episodes is as wrong as one that never sums to 1, and to look costs less than to draw (beside the fastest of
-our samplers a quarter, beside most a tenth), and nothing beside a network that reads the batch.  A training step's own
-batch is not looked at, as it may be part of a captured graph; each validation is.  Nor are the package's tunnels: their
-tests ask far more.  An edited world may be impossible, its belief NaN; it is not sampled.
+thousand episodes is as wrong as one that never sums to 1, and to look costs little beside a network that reads the
+batch.  A training step's own batch is not looked at, as it may be part of a captured graph; each validation is.  Nor
+are the package's tunnels: their tests ask far more.  An edited world may be impossible, its belief NaN; it is not
+sampled.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ def check(tunnel: Tunnel, episodes: int = 64) -> None:
     and float32; an episode is the same whatever batch it is drawn in.  Whether a belief is the *right* one is not seen
     from here: the tunnel's own tests must tell, by enumeration.
     """
+    from windtunnel.tunnels.base import require_tunnel  # not above: it imports this file
+
+    require_tunnel(tunnel)
     episodes = whole_number("episodes", episodes, 2)
     draw_checked(tunnel, Source.open(0, "train", episodes), torch.float32)
     whole = draw_checked(tunnel, Source.open(0, "train", episodes), torch.float64)
