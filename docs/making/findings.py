@@ -14,8 +14,8 @@ from study_findings import FINDINGS
 from windtunnel.study.evidence import NotMeasured
 from windtunnel.study.folder.files import markdown
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.scorecard import scorecard
+from windtunnel.study.trials import PRIMITIVES
 
 OF_BENCHMARKS = (
     ("What a probe reads is what the network uses.", "What can be read depends on the reader.", readers.finding),

@@ -10,9 +10,10 @@ from html import escape
 
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
-from windtunnel.study.primitives import ABSENT, PRIMITIVES, REALISED
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import Row, scorecard
+from windtunnel.study.share import ABSENT, REALISED
+from windtunnel.study.trials import PRIMITIVES
 
 LEFT, TOP, WIDTH, ROW, GAP = 120, 70, 165, 26, 18  # of the panels, in pixels
 LEAST, MOST = -0.2, 1.05  # shares at the ends of an axis; one beyond is an arrow at its edge, with its number

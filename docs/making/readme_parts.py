@@ -19,9 +19,9 @@ from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.folder.files import markdown
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
-from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.scorecard import Row, scorecard
+from windtunnel.study.trials import PRIMITIVES
 from windtunnel.training.standard import NAMED
 
 FIGURE = "docs/primitives.svg"

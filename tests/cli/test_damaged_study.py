@@ -19,8 +19,8 @@ from windtunnel.report.sections import sections
 from windtunnel.report.shares import primitives, primitives_table
 from windtunnel.report.verdicts import claims_table, headline
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.primitives import Share
 from windtunnel.study.quantity import Quantity
+from windtunnel.study.share import Share
 
 
 @pytest.fixture

@@ -32,10 +32,11 @@ from windtunnel.report.exhibit import FOLDER, exhibit
 from windtunnel.report.subjects import Subject
 from windtunnel.study.paper_plan import paper
 from windtunnel.study.plan import Cell, Plan, World
-from windtunnel.study.primitives import Share, trial
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.running.measure import METRICS
 from windtunnel.study.running.surveying import DRAWN, told
+from windtunnel.study.share import Share
+from windtunnel.study.trials import trial
 from windtunnel.training.files import write_json
 from windtunnel.tunnels import HMM, Bijection, Tunnel
 

@@ -11,8 +11,8 @@ from windtunnel.fidelity.intervals import t_interval
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.primitives import Share
 from windtunnel.study.quantity import Quantity
+from windtunnel.study.share import Share
 from windtunnel.study.worlds import WORLDS
 from windtunnel.training import recipe_for
 from windtunnel.tunnels import HMM, Bijection

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.study.planted import Planted, around, linear, values
 from windtunnel.study.claims.primitives import TABLE, WORLDS
-from windtunnel.study.primitives import PRIMITIVES
+from windtunnel.study.trials import PRIMITIVES
 
 PRIORS = ("home", "released")
 STACKED = ("hmm-lstm-stacked", "hmm-lstm-stacked-swept")

@@ -13,8 +13,8 @@ from windtunnel.study.claim import judge
 from windtunnel.study.claims import CLAIMS, claim
 from windtunnel.study.compare import difference
 from windtunnel.study.evidence import Evidence, NotMeasured, accuracy_noise
-from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.running import surveying
+from windtunnel.study.trials import PRIMITIVES
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 
 NAME = "frame–precision dissociation"

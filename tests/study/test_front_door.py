@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import nn
 
 import windtunnel as wt
 from windtunnel.errors import InputError
-from windtunnel.study import Share, Trial, shares, trial
+from windtunnel.study import Share, Trial, shares, sharing, trial
 from windtunnel.study.predictors import Counter
 from windtunnel.study.quantity import Quantity
 
@@ -197,8 +196,7 @@ def test_an_infinite_loss_is_told_as_such_without_a_warning(recwarn):
 
 
 def test_many_sequences_are_resampled_in_blocks(monkeypatch):
-    room = sys.modules["windtunnel.study.primitives"]
     whole = wt.primitives([UNIFORM, LAST], URN, **FEW)
-    monkeypatch.setattr(room, "MOST_WEIGHTS", 300 * 7)
+    monkeypatch.setattr(sharing, "MOST_WEIGHTS", 300 * 7)
     blocks = wt.primitives([UNIFORM, LAST], URN, **FEW)
     np.testing.assert_allclose(blocks.per_seed_error, whole.per_seed_error, rtol=1e-9, atol=1e-12)

@@ -14,7 +14,7 @@ from windtunnel.study.claims import CLAIMS
 from windtunnel.study.paper_plan import AGAIN, ARCHITECTURES, FRESH, HEADLINE, SURVEYED, paper, require_fair, served
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
-from windtunnel.study.primitives import reference_rows, trial
+from windtunnel.study.primitive_shares import reference_rows
 from windtunnel.study.quick_plan import quick
 from windtunnel.study.running.duration import (
     Known,
@@ -29,6 +29,7 @@ from windtunnel.study.running.duration import (
 )
 from windtunnel.study.running.overlap import fingerprints, overlap
 from windtunnel.study.running.sweep import short
+from windtunnel.study.trials import trial
 from windtunnel.study.worlds import PAIRS
 from windtunnel.training.standard import PAPER_SIZE
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn

@@ -14,9 +14,11 @@ from tests.study.planted import around
 from windtunnel.errors import InputError
 from windtunnel.study.plan import World
 from windtunnel.study.predictors import Counter, Lookup
-from windtunnel.study.primitives import Share, reference_rows, shares, trial
+from windtunnel.study.primitive_shares import reference_rows, shares
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.running import measure
+from windtunnel.study.share import Share
+from windtunnel.study.trials import trial
 from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 TUNNELS = {

@@ -9,9 +9,9 @@ import pytest
 from tests.study.planted import Planted, around
 from windtunnel.report.shares import SIGNS, primitives, primitives_table
 from windtunnel.report.source import Source
-from windtunnel.study.primitives import Share
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.scorecard import STATES, entries, scorecard
+from windtunnel.study.share import Share
 
 
 @pytest.fixture

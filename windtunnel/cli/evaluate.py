@@ -25,7 +25,7 @@ from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_pa
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.fidelity.score import OUT_OF_REACH
 from windtunnel.study import Share, trial
-from windtunnel.study.primitives import Sharing
+from windtunnel.study.sharing import Sharing
 from windtunnel.training import Run
 from windtunnel.tunnels import HMM
 

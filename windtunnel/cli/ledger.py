@@ -10,9 +10,9 @@ from typing import Any
 from windtunnel.cli import show
 from windtunnel.report.words import listed
 from windtunnel.study.folder.ledger import tally
-from windtunnel.study.primitives import REALISED
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import Row, scorecard
+from windtunnel.study.share import REALISED
 from windtunnel.study.verdict import UNTESTED
 from windtunnel.study.zoo import Checked
 

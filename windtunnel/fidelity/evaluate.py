@@ -78,7 +78,7 @@ def evaluate(
 
 
 class Watch(Protocol):
-    """Sums of somebody else's, made from the same reading (`windtunnel.study.primitives` has one)."""
+    """Sums of somebody else's, made from the same reading (`windtunnel.study.sharing` has one)."""
 
     def begin(self, batch: Episodes) -> None:
         """The next episodes."""

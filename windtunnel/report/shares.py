@@ -10,9 +10,10 @@ from windtunnel.report.chart import Table
 from windtunnel.report.palette import KEYS
 from windtunnel.report.source import Source
 from windtunnel.report.words import enumerated, share, short
-from windtunnel.study.primitives import ABSENT, PRIMITIVES, REALISED
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import STATES, entries
+from windtunnel.study.share import ABSENT, REALISED
+from windtunnel.study.trials import PRIMITIVES
 
 SIGNS = dict(zip(STATES, ("✓", "◐", "✕", "≈", "○"), strict=True))
 """A sign for each state, so that none is told by colour alone."""

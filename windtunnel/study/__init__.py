@@ -11,9 +11,11 @@ from windtunnel.study.claim import Claim, judge
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.primitives import Share, Trial, primitives, shares, trial
+from windtunnel.study.primitive_shares import primitives, shares
 from windtunnel.study.reproduce import reproduce
 from windtunnel.study.running.sitting import Scope
+from windtunnel.study.share import Share
+from windtunnel.study.trials import Trial, trial
 from windtunnel.study.verdict import Verdict
 
 __all__ = [

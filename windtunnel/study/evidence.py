@@ -17,8 +17,8 @@ from statistics import stdev
 from typing import Any
 
 from windtunnel.mechanism.inspect import UNTRAINED
-from windtunnel.study.primitives import Share
 from windtunnel.study.quantity import Quantity, number
+from windtunnel.study.share import Share
 
 Record = Mapping[str, Any]
 BOOTSTRAPPED = ("before the first block", "exact belief")

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windtunnel.study.primitives import PRIMITIVES, Share
+from windtunnel.study.share import Share
+from windtunnel.study.trials import PRIMITIVES
 
 STATES = ("realised", "partial", "absent", "unclear", "void")
-"""What can come of a primitive, see `windtunnel.study.primitives`."""
+"""What can come of a primitive, see `windtunnel.study.share`."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Row:
     cell: str
     """Whose record it stands in."""
     record: Mapping[str, Any]
-    """The share, whole; see `windtunnel.study.primitives.Share.to_dict`."""
+    """The share, whole; see `windtunnel.study.share.Share.to_dict`."""
 
     @property
     def failed(self) -> bool:

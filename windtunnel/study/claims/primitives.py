@@ -16,8 +16,9 @@ from statistics import median
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER
 from windtunnel.study.evidence import Evidence, NotMeasured, Record
-from windtunnel.study.primitives import PRIMITIVES, REALISED
 from windtunnel.study.quantity import Quantity, number
+from windtunnel.study.share import REALISED
+from windtunnel.study.trials import PRIMITIVES
 from windtunnel.study.verdict import (
     ALPHA,
     INCONCLUSIVE,

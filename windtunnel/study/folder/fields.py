@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.study.folder.kinds import NUMBER, Maybe, OrNull, Told, require_shape
-from windtunnel.study.primitives import PRIMITIVES
 from windtunnel.study.scorecard import STATES
+from windtunnel.study.trials import PRIMITIVES
 from windtunnel.study.verdict import OUTCOMES
 
 ESTIMATE = {"mean": NUMBER, "low": NUMBER, "high": NUMBER, "over": str, "scale": str, "per_seed": [NUMBER]}

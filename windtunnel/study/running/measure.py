@@ -12,8 +12,9 @@ from typing import Any
 from windtunnel.errors import InputError
 from windtunnel.fidelity import Predictor, Score, baselines, evaluate_all
 from windtunnel.study.plan import Condition, Plan, World
-from windtunnel.study.primitives import reference_rows, shares, trial
+from windtunnel.study.primitive_shares import reference_rows, shares
 from windtunnel.study.quantity import estimate_record, plain
+from windtunnel.study.trials import trial
 from windtunnel.tunnels import Tunnel
 
 METRICS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits", "accuracy")

@@ -1,0 +1,92 @@
+"""The three primitives, measured: which share of what a primitive is worth does a network realise?
+
+    print(wt.primitives(run))                     # of the tunnel it was trained in
+    print(wt.primitives([a, b, c], wt.tunnels.Urn()))
+    wt.study.shares({"mine": a, "theirs": b}, tunnel)
+
+What a share is and how it is told: `share.py`; which predictors it is held against: `trials.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from windtunnel.environment import require_device
+from windtunnel.errors import require
+from windtunnel.fidelity import Predictor, evaluate_parts
+from windtunnel.fidelity.evaluate import unpack
+from windtunnel.models.adapt import adapt
+from windtunnel.study.share import Share
+from windtunnel.study.sharing import Sharing
+from windtunnel.study.trials import trial
+from windtunnel.tunnels import Tunnel
+from windtunnel.tunnels.base import require_tunnel
+
+
+def primitives(
+    subject: Any,
+    tunnel: Tunnel | None = None,
+    *,
+    episodes: int = 4096,
+    seed: int = 1,
+    stream: str = "test",
+    device: str | torch.device | None = None,
+    chunk: int | None = None,
+) -> Share:
+    """How much of what the tunnel's primitive is worth `subject` realises: 0 like the best without it, 1 exact.
+
+    subject  a run, a predictor, a module of your own with the forward of `models.adapt`, or a list of these that
+             differ by seed
+    tunnel   needed unless the subject has one (a run, a network from the zoo).  An urn and a bijection test
+             accumulation, rotating HMMs transport, bijections with replacement and recall without noise binding
+
+    The other options are those of `evaluate`.
+    """
+    if device is not None:
+        require_device(str(device))  # before a run loads its networks
+    networks, tunnel = unpack(_wrapped(subject, tunnel), tunnel)
+    options: dict[str, Any] = {"episodes": episodes, "seed": seed, "stream": stream, "device": device, "chunk": chunk}
+    return shares({"subject": networks}, tunnel, **options)["subject"]
+
+
+def _wrapped(subject: Any, tunnel: Tunnel | None) -> Any:
+    """Bare modules as predictors, refused if they do not fit or look ahead; anything else as it is."""
+    if isinstance(subject, list | tuple):
+        return [_wrapped(one, tunnel) for one in subject]
+    if not isinstance(subject, nn.Module) or isinstance(subject, Predictor):
+        return subject
+    tunnel = getattr(subject, "tunnel", None) if tunnel is None else tunnel
+    tunnel = require_tunnel(tunnel, "; only a run and a network from the zoo bring their own")
+    return adapt(subject, tunnel, type(subject).__name__)
+
+
+def shares(
+    subjects: Mapping[str, Any],
+    tunnel: Tunnel,
+    *,
+    episodes: int = 4096,
+    seed: int = 1,
+    stream: str = "test",
+    device: str | torch.device | None = None,
+    chunk: int | None = None,
+) -> dict[str, Share]:
+    """The share that each of several subjects realises, by name and on the same episodes; all else as `primitives`."""
+    require(isinstance(subjects, Mapping), "subjects", subjects, "subjects by name; `primitives` takes one by itself")
+    found = Sharing(tunnel)
+    subjects = {name: _wrapped(subject, tunnel) for name, subject in subjects.items()}
+    options: dict[str, Any] = {"episodes": episodes, "seed": seed, "stream": stream, "device": device, "chunk": chunk}
+    evaluate_parts(subjects, tunnel, {}, **options, watch=found)
+    return {name: found.share(name) for name in subjects}
+
+
+def reference_rows(tunnel: Tunnel, **options: Any) -> dict[str, Share]:
+    """The rows of each candidate for B, and of predictors that lack other primitives: the scale, seen to work."""
+    asked = trial(tunnel)
+    if asked is None:
+        return {}
+    everyone = {f"B: {name}": p for name, p in asked.without.items()}
+    return shares(everyone | dict(asked.others), tunnel, **options)

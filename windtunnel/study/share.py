@@ -1,0 +1,127 @@
+"""A share: how much of what a primitive is worth a subject realises.
+
+    share = 1 − KL(network) / KL(B)        a ratio of means, never clipped
+
+B is the best predictor that has every primitive but the one tested; so B itself stands at 0 and exact inference at 1.
+Below 0.3 bits of KL(B) the primitive is worth too little there, and the cell is void.
+
+    realised   the interval lies above 0.95          absent   it lies below 0.10
+    partial    it lies between the two               unclear  it straddles one of them
+
+A share whose interval lies below 0 shows nothing about the primitive: what is worse than B lacks more than that.
+
+The interval is over seeds, or over sequences for a single network.  Outcomes that fall apart over seeds are bimodal: a
+mean says nothing then, so the number of seeds that succeed and the median are told instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from windtunnel.fidelity.intervals import resolved
+from windtunnel.study.quantity import Quantity, number, plain
+
+REALISED, ABSENT = 0.95, 0.10
+LEAST_BITS = 0.3
+APART = 0.25  # shares of seeds that differ by more than this are not one outcome with noise
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a subject realises of a primitive; printed, it is one line.
+
+    share      1 − KL / KL(B), with its interval
+    kl_bits    mean KL on the readouts that count;  base_bits  that of B, whose name is `base`
+    state      realised, partial, absent, unclear or void
+    per_seed_error  standard error of each network's own share over sequences (bootstrap)
+    """
+
+    primitive: str
+    share: Quantity
+    kl_bits: float
+    base: str
+    base_bits: float
+    per_seed: tuple[float, ...]
+    diverged: int = 0
+    per_seed_error: tuple[float, ...] = ()
+
+    @property
+    def state(self) -> str:
+        if not self.base_bits >= LEAST_BITS:  # NaN: no readout that counts was drawn
+            return "void"
+        above = (self.share.side(REALISED) == "above", self.share.side(ABSENT) == "above")
+        if above[0]:
+            return "realised"
+        if self.share.side(ABSENT) == "below":
+            return "absent"
+        return "partial" if above[1] and self.share.side(REALISED) == "below" else "unclear"
+
+    @property
+    def bimodal(self) -> bool:
+        """Do the seeds fall apart into different outcomes?"""
+        return len(self.per_seed) > 1 and max(self.per_seed) - min(self.per_seed) > APART
+
+    @property
+    def successes(self) -> int:
+        """Seeds whose own share is above 0.95."""
+        return sum(share > REALISED for share in self.per_seed)
+
+    @property
+    def failed(self) -> bool:
+        """Is it worse than B?  Then it lacks more than the primitive, and shows nothing about it."""
+        return resolved(self.share.mean) < 0
+
+    @property
+    def median(self) -> float:
+        return float(np.median(self.per_seed))
+
+    def __str__(self) -> str:
+        more = ", so more than the primitive is lacking" if self.failed and self.state != "void" else ""
+        return f"{self.primitive} {self._words(4)}, the best predictor without it{more}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    @property
+    def told(self) -> str:
+        """In words, for where the primitive is named already."""
+        return self._words(3)
+
+    def _words(self, digits: int) -> str:
+        if self.bimodal:
+            told = f"{self.successes} of {len(self.per_seed)} seeds, median share {self.median:.{digits}f}"
+        else:
+            told = f"share {self.share.full(digits)}"
+        lost = f", {self.diverged} diverged" if self.diverged else ""
+        state = f"void (worth less than {LEAST_BITS:g} bits here)" if self.state == "void" else self.state
+        return f"{state}: {told}{lost}; KL {self.kl_bits:.4g} against {self.base_bits:.3g} bits of {self.base}"
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Share:
+        """From what `to_dict` gave; state and words follow from the numbers anew."""
+        kl, base = (number(record[part]) for part in ("kl_bits", "base_bits"))
+        seeds, errors = (tuple(number(v) for v in record.get(p, ())) for p in ("per_seed", "per_seed_error"))
+        share = Quantity.of_record(record["share"])
+        return cls(record["primitive"], share, kl, record["base"], base, seeds, record["diverged"], errors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "primitive": self.primitive,
+            "state": self.state,
+            "share": self.share.to_dict(),
+            "kl_bits": plain(self.kl_bits),
+            "base": self.base,
+            "base_bits": plain(self.base_bits),
+            "per_seed": [plain(v) for v in self.per_seed],
+            "per_seed_error": [plain(v) for v in self.per_seed_error],
+            "bimodal": self.bimodal,
+            "successes": self.successes,
+            "median": plain(self.median),
+            "diverged": self.diverged,
+            "told": self.told,
+        }

@@ -1,0 +1,83 @@
+"""How a tunnel tests a primitive: which predictor has all but that one, and on which readouts it counts.
+
+A tunnel of one's own says so from outside:
+
+    @wt.study.trial.register
+    def _(tunnel: Mine) -> wt.study.Trial:
+        return wt.study.Trial("binding", without={"familiarity": Familiarity(tunnel)}, where="seen")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import singledispatch
+
+from windtunnel.fidelity import Predictor, baselines
+from windtunnel.fidelity.baselines.hmm import WindowFilter
+from windtunnel.study.predictors import Counter, Lookup
+from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
+
+PRIMITIVES = ("accumulation", "transport", "binding")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How one tunnel tests one primitive.
+
+    where    the readouts that need it (a subset of the tunnel), or None for all
+    without  candidates for B: predictors that have all but this primitive; the best one counts
+    others   row name -> predictor that has this primitive and lacks others; what it lacks stands in the name
+    """
+
+    primitive: str
+    without: Mapping[str, Predictor]
+    others: Mapping[str, Predictor] = field(default_factory=dict)
+    where: str | None = None
+
+
+@singledispatch
+def trial(tunnel: Tunnel) -> Trial | None:
+    """The trial of a tunnel; None where it is evidence for no single primitive.  Add yours with `@trial.register`."""
+    return None
+
+
+@trial.register
+def _(tunnel: Urn) -> Trial:
+    last = {"last-observation": baselines(tunnel)["last-observation"]}
+    return Trial("accumulation", last, {"counter (no transport, no binding)": Counter(tunnel)})
+
+
+@trial.register
+def _(tunnel: Bijection) -> Trial:
+    known = baselines(tunnel)
+    if tunnel.replacement:
+        lookup = {"lookup (no accumulation, no transport)": Lookup(tunnel)}
+        return Trial("binding", {"familiarity": known["familiarity"]}, lookup, "seen")
+    sets = {"set-complement (no transport, no binding)": known["set-complement"]}
+    return Trial("accumulation", {"last-observation": known["last-observation"]}, sets)
+
+
+@trial.register
+def _(tunnel: HMM) -> Trial | None:
+    """Rotating chains only.  Sticky ones need no transport, and plain Dirichlet ones forget before it matters."""
+    if tunnel.dynamics != "rotating":
+        return None
+    known = baselines(tunnel)
+    # No predictor transports without accumulating: what it transports is what it has gathered.  Windowed filters have
+    # all of transport and less and less accumulation, so their rows show what the latter alone costs here.
+    others = {
+        f"filter of the last {window} observations (transport, accumulates no more)": known[f"window-{window}"]
+        for window in (2, 4, 8)
+        if f"window-{window}" in known
+    }
+    others["exact filter (no binding)"] = WindowFilter(tunnel, tunnel.length)
+    return Trial("transport", {name: known[name] for name in ("window-1", "t-blind")}, others)
+
+
+@trial.register
+def _(tunnel: Recall) -> Trial | None:
+    if tunnel.noise > 0:
+        return None
+    lookup = {"lookup (no accumulation, no transport)": Lookup(tunnel)}
+    return Trial("binding", {"stored-values": baselines(tunnel)["stored-values"]}, lookup)
