@@ -125,6 +125,31 @@ def test_a_tunnel_that_cannot_be_made_as_it_is_hides_no_other_from_the_list(body
     assert json.loads(output("--plugin", "own_world", "list", "--json"))["tunnels"]["own"]["primitives"] is None
 
 
+TRIAL = """
+
+@wt.study.trial.register
+def _(tunnel: Own) -> wt.study.Trial:
+    return wt.study.Trial("accumulation", {trial})
+"""
+
+
+@pytest.mark.parametrize(
+    ("trial", "told"),
+    [
+        ('{"uniform": wt.baselines(tunnel)["uniform"]}, where="late"', "trial of Own: where = 'late': must be None or"),
+        ("{}", "trial of Own: Trial without = {}: must be at least one predictor by name"),
+        ("tunnel.none", "trial of Own: must give a Trial or None, but failed (AttributeError in own_world.py:"),
+    ],
+    ids=["unknown subset", "no candidate", "raises"],
+)
+def test_a_wrong_trial_of_ones_own_is_told_in_one_line(trial, told, own, refusal, capsys):
+    own("Urn", "pass" + TRIAL.replace("{trial}", trial))
+    words = ("own", "mlp", "--steps", 1, "--batch", 4, "--validation-episodes", 4, "--device", "cpu")
+    assert main(["--plugin", "own_world", "train", *map(str, words), "--out", "run"]) == 0
+    capsys.readouterr()
+    assert told in refusal("--plugin", "own_world", "evaluate", "run", "--episodes", 8)
+
+
 def test_a_factory_that_fails_is_told_in_one_line(tmp_path, monkeypatch, refusal):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -15,6 +15,7 @@ import windtunnel as wt
 from windtunnel.errors import InputError
 from windtunnel.study import Share, Trial, shares, sharing, trial
 from windtunnel.study.predictors import Counter
+from windtunnel.study.primitive_shares import reference_rows
 from windtunnel.study.quantity import Quantity
 
 URN = wt.tunnels.Urn(symbols=6, length=12)
@@ -101,15 +102,23 @@ def test_a_module_is_the_same_bare_built_or_among_others():
     assert wt.study.primitives is wt.primitives
 
 
-def test_a_tunnel_of_ones_own_says_itself_what_it_tests():
-    class Mine(wt.tunnels.Urn):
-        pass
+class Mine(wt.tunnels.Urn):
+    """A tunnel of one's own, whose trial a test registers."""
 
-    trial.register(Mine, lambda tunnel: Trial("binding", {"nothing": UNIFORM}))
-    try:
-        found = wt.primitives(LAST, Mine(symbols=6, length=12), **FEW)
-    finally:
-        trial.register(Mine, trial.dispatch(wt.tunnels.Urn))
+
+@pytest.fixture
+def says():
+    """Registers a trial of `Mine`; afterwards it is that of an urn again."""
+    yield lambda told: trial.register(Mine, told)
+    trial.register(Mine, trial.dispatch(wt.tunnels.Urn))
+
+
+MINE = Mine(symbols=6, length=12)
+
+
+def test_a_tunnel_of_ones_own_says_itself_what_it_tests(says):
+    says(lambda tunnel: Trial("binding", {"nothing": UNIFORM}))
+    found = wt.primitives(LAST, MINE, **FEW)
     assert (found.primitive, found.base) == ("binding", "nothing") and 0 < found.share.mean < 1
 
 
@@ -139,6 +148,46 @@ def test_subjects_that_are_none(subject, tunnel, told):
     with pytest.raises(InputError, match=told) as error:
         wt.primitives(subject, tunnel, **FEW)
     assert "\n" not in str(error.value)
+
+
+B = {"nothing": UNIFORM}
+
+
+@pytest.mark.parametrize(
+    ("told_by", "line"),
+    [
+        (lambda tunnel: 3, "trial of Mine = 3: must be a windtunnel.study.Trial, or None"),
+        (lambda tunnel: 1 / 0, r"trial of Mine: must give a Trial or None, but failed \(ZeroDivisionError in test_\w+"),
+        (lambda: None, r"trial of Mine: must give a Trial or None, but failed \(TypeError in "),
+        (
+            lambda tunnel: Trial("counting", B),
+            "trial of Mine: Trial primitive = 'counting': must be one of accumulation",
+        ),
+        (lambda tunnel: Trial("binding", {}), "trial of Mine: Trial without = {}: must be at least one predictor"),
+        (lambda tunnel: Trial("binding", [UNIFORM]), "Trial without = .*: must be predictors by name"),  # type: ignore
+        (lambda tunnel: Trial("binding", {"b": 3}), r"Trial without\['b'\] = 3: must be a predictor"),  # type: ignore
+        (lambda tunnel: Trial("binding", {"b": Counter}), r"Trial without\['b'\] = .*: must be a predictor"),  # type: ignore
+        (lambda tunnel: Trial("binding", B, {"o": None}), r"Trial others\['o'\] = None: must be a predictor"),  # type: ignore
+        (lambda tunnel: Trial("binding", B, where=3), "Trial where = 3: must be the name of"),  # type: ignore
+        (
+            lambda tunnel: Trial("binding", B, where="sen"),
+            "trial of Mine: where = 'sen': must be None or one of .* none",
+        ),
+    ],
+)
+def test_a_trial_of_ones_own_that_is_wrong(says, told_by, line):
+    says(told_by)
+    for ask in (lambda: wt.primitives(LAST, MINE, **FEW), lambda: reference_rows(MINE, **FEW)):
+        with pytest.raises(InputError, match=line) as error:
+            ask()
+        assert "\n" not in str(error.value)
+
+
+def test_a_subset_that_a_tunnel_of_ours_does_not_have_is_told_with_those_it_has():
+    world = wt.tunnels.Bijection(symbols=4, length=4, replacement=True)
+    asked = Trial("binding", {"nothing": wt.baselines(world)["uniform"]}, where="sen")
+    with pytest.raises(InputError, match=r"trial of Bijection: where = 'sen': must be None or one of .* seen"):
+        asked.readouts(world, world.sample(2))
 
 
 @pytest.mark.parametrize("option", [{"episodes": 0}, {"seed": -1}, {"stream": "x"}, {"device": "tpu"}, {"chunk": 0}])

@@ -24,8 +24,9 @@ from windtunnel.errors import InputError, require_int
 from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_parts
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.fidelity.score import OUT_OF_REACH
-from windtunnel.study import Share, trial
+from windtunnel.study import Share
 from windtunnel.study.sharing import Sharing
+from windtunnel.study.trials import trial_of
 from windtunnel.training import Run
 from windtunnel.tunnels import HMM
 
@@ -86,7 +87,8 @@ def run(words: list[str]) -> None:
     parts = {"everywhere": None} | ({"beyond": slice(trained, None)} if tunnel.readouts > trained else {})
     everyone = {OWN: subject.models, **baselines(tunnel)}
     drawn = {"episodes": options.episodes, "seed": options.seed, "stream": options.stream, "device": device}
-    sharing = None if trial(tunnel) is None else Sharing(tunnel)  # from the same reading: no network reads twice
+    asked = trial_of(tunnel)
+    sharing = None if asked is None else Sharing(tunnel, asked)  # from the same reading: no network reads twice
     with bar(not options.json) as progress:
         try:
             scores = evaluate_parts(everyone, tunnel, parts, **drawn, progress=progress, watch=sharing)

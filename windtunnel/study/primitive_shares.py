@@ -16,13 +16,13 @@ import torch
 from torch import nn
 
 from windtunnel.environment import require_device
-from windtunnel.errors import require
+from windtunnel.errors import InputError, require
 from windtunnel.fidelity import Predictor, evaluate_parts
 from windtunnel.fidelity.evaluate import unpack
 from windtunnel.models.adapt import adapt
 from windtunnel.study.share import Share
 from windtunnel.study.sharing import Sharing
-from windtunnel.study.trials import trial
+from windtunnel.study.trials import trial_of
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.base import require_tunnel
 
@@ -76,7 +76,11 @@ def shares(
 ) -> dict[str, Share]:
     """The share that each of several subjects realises, by name and on the same episodes; all else as `primitives`."""
     require(isinstance(subjects, Mapping), "subjects", subjects, "subjects by name; `primitives` takes one by itself")
-    found = Sharing(tunnel)
+    asked = trial_of(tunnel)
+    if asked is None:
+        known = "Urn, Bijection, HMM(dynamics='rotating'), Recall(noise=0); see study.trial for your own"
+        raise InputError(f"tunnel = {tunnel!r}: must be one that tests a primitive: {known}")
+    found = Sharing(tunnel, asked)
     subjects = {name: _wrapped(subject, tunnel) for name, subject in subjects.items()}
     options: dict[str, Any] = {"episodes": episodes, "seed": seed, "stream": stream, "device": device, "chunk": chunk}
     evaluate_parts(subjects, tunnel, {}, **options, watch=found)
@@ -85,7 +89,7 @@ def shares(
 
 def reference_rows(tunnel: Tunnel, **options: Any) -> dict[str, Share]:
     """The rows of each candidate for B, and of predictors that lack other primitives: the scale, seen to work."""
-    asked = trial(tunnel)
+    asked = trial_of(tunnel)
     if asked is None:
         return {}
     everyone = {f"B: {name}": p for name, p in asked.without.items()}

@@ -9,15 +9,13 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from windtunnel.errors import InputError
 from windtunnel.fidelity.intervals import percentile_interval
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import checked_log_probs, evaluation_mode
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.share import Share
-from windtunnel.study.trials import trial
+from windtunnel.study.trials import Trial
 from windtunnel.tunnels import Tunnel
-from windtunnel.tunnels.base import require_tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 REPLICATES = 1000
@@ -27,11 +25,7 @@ MOST_WEIGHTS = 2**23  # of the bootstrap, held at a time
 class Sharing:
     """Sums KLs by sequence while others read (it is a `Watch` of `evaluate_parts`), and reads with B itself."""
 
-    def __init__(self, tunnel: Tunnel) -> None:
-        asked = trial(require_tunnel(tunnel))
-        if asked is None:
-            known = "Urn, Bijection, HMM(dynamics='rotating'), Recall(noise=0); see study.trial for your own"
-            raise InputError(f"tunnel = {tunnel!r}: must be one that tests a primitive: {known}")
+    def __init__(self, tunnel: Tunnel, asked: Trial) -> None:
         self.tunnel, self.asked = tunnel, asked
         self.readouts: list[np.ndarray] = []
         self.bases: dict[str, list[np.ndarray]] = {name: [] for name in asked.without}
@@ -41,11 +35,7 @@ class Sharing:
 
     def begin(self, batch: Episodes) -> None:
         """The next episodes, of which all candidates for B say what they think."""
-        where = self.asked.where
-        self.batch = batch
-        self.mask = torch.ones_like(batch.labels, dtype=torch.bool)
-        if where is not None:
-            self.mask = self.tunnel.subsets(batch)[where]
+        self.batch, self.mask = batch, self.asked.readouts(self.tunnel, batch)
         self.readouts.append(self.mask.sum(1).cpu().numpy().astype(float))
         with evaluation_mode(self.asked.without.values()):
             for name, base in self.asked.without.items():

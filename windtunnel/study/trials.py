@@ -13,10 +13,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
 
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from windtunnel.accidents import accident
+from windtunnel.errors import InputError, require, require_choice
 from windtunnel.fidelity import Predictor, baselines
 from windtunnel.fidelity.baselines.hmm import WindowFilter
 from windtunnel.study.predictors import Counter, Lookup
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
+from windtunnel.tunnels.base import require_tunnel
+from windtunnel.tunnels.episodes import Episodes
 
 PRIMITIVES = ("accumulation", "transport", "binding")
 
@@ -35,11 +43,44 @@ class Trial:
     others: Mapping[str, Predictor] = field(default_factory=dict)
     where: str | None = None
 
+    def __post_init__(self) -> None:
+        require_choice("Trial primitive", self.primitive, PRIMITIVES)
+        for name, candidates in (("without", self.without), ("others", self.others)):
+            require(isinstance(candidates, Mapping), f"Trial {name}", candidates, "predictors by name")
+            for row, one in candidates.items():
+                ok = isinstance(one, Predictor) and not isinstance(one, type)  # a class has its instances' methods
+                require(ok, f"Trial {name}[{row!r}]", one, "a predictor (have log_probs)")
+        require(len(self.without) > 0, "Trial without", self.without, "at least one predictor by name: B is the best")
+        allowed = "the name of one of the tunnel's subsets, or None"
+        require(self.where is None or isinstance(self.where, str), "Trial where", self.where, allowed)
+
+    def readouts(self, tunnel: Tunnel, batch: Episodes) -> Bool[Tensor, "n K"]:
+        """Those of a batch that need the primitive."""
+        if self.where is None:
+            return torch.ones_like(batch.labels, dtype=torch.bool)
+        subsets = tunnel.subsets(batch)
+        allowed = f"None or one of the tunnel's subsets: {', '.join(subsets) or 'it names none'}"
+        require(self.where in subsets, f"trial of {type(tunnel).__name__}: where", self.where, allowed)
+        return subsets[self.where]
+
 
 @singledispatch
 def trial(tunnel: Tunnel) -> Trial | None:
     """The trial of a tunnel; None where it is evidence for no single primitive.  Add yours with `@trial.register`."""
     return None
+
+
+def trial_of(tunnel: Tunnel) -> Trial | None:
+    """What `trial` says of a tunnel; anybody may have written that, and a mistake in it is told in one line."""
+    whose = f"trial of {type(require_tunnel(tunnel)).__name__}"
+    try:
+        found = trial(tunnel)
+    except InputError as error:
+        raise InputError(f"{whose}: {error}") from error
+    except Exception as error:  # whatever a foreign function raises, the user is told in one line
+        raise InputError(f"{whose}: must give a Trial or None, but failed ({accident(error)})") from error
+    require(found is None or isinstance(found, Trial), whose, found, "a windtunnel.study.Trial, or None")
+    return found
 
 
 @trial.register

@@ -14,7 +14,7 @@ from windtunnel.fidelity import Predictor, Score, baselines, evaluate_all
 from windtunnel.study.plan import Condition, Plan, World
 from windtunnel.study.primitive_shares import reference_rows, shares
 from windtunnel.study.quantity import estimate_record, plain
-from windtunnel.study.trials import trial
+from windtunnel.study.trials import trial_of
 from windtunnel.tunnels import Tunnel
 
 METRICS = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "excess_log_loss_bits", "accuracy")
@@ -76,7 +76,7 @@ def primitive(networks: list[Predictor], diverged: int, world: World, plan: Plan
 
     networks  one per seed; `diverged` of them are the uniform guess that stands for a seed without a network
     """
-    if trial(world.tunnel) is None:
+    if trial_of(world.tunnel) is None:
         return None
     found = shares({"": networks}, world.tunnel, episodes=plan.episodes // 4 or 1, device=device)[""]
     return replace(found, diverged=diverged).to_dict()
