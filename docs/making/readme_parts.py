@@ -137,5 +137,5 @@ def _share(row: Row | None) -> str:
         median = number(row.record["median"])
         return f"{row.record['successes']} of {len(row.record['per_seed'])} seeds, median {median:.4g}"
     share = Quantity.of_record(row.record["share"])
-    worse = " (no better than B)" if row.failed else ""
+    worse = " (no better than B)" if row.no_better else ""
     return f"{row.state}{worse} {share.brief(digits=4)}"

@@ -214,9 +214,16 @@ def test_one_line_says_it_all():
     assert found.told.startswith("realised: share 1 [1, 1] over 3 seeds") and found.told == found.to_dict()["told"]
 
 
+@pytest.mark.parametrize(("high", "failed"), [(0.009, False), (-0.001, True)])
+def test_only_what_is_worse_beyond_chance_is_said_to_lack_more(high, failed):
+    found = Share("binding", Quantity(-0.08, -0.17, high, "sequences"), 6.5, "stored-values", 6.0, (-0.08,))
+    assert found.state == "absent" and found.no_better and found.failed == failed
+    assert ("so more than the primitive is lacking" in str(found)) == failed
+
+
 def test_one_episode_decides_nothing():
     found = wt.primitives(wt.zoo.load("bijection-transformer"), episodes=1)
-    assert found.state == "unclear" and "[" not in str(found)
+    assert found.state == "unclear" and "[" not in str(found) and "over sequences" not in str(found)
 
 
 def test_where_the_primitive_is_worth_nothing_it_says_so_without_a_warning(recwarn):
@@ -224,7 +231,9 @@ def test_where_the_primitive_is_worth_nothing_it_says_so_without_a_warning(recwa
         tunnel = wt.tunnels.Bijection(symbols=4, length=1, replacement=replacement)
         found = wt.primitives(wt.baselines(tunnel)["uniform"], tunnel, episodes=20)
         assert found.state == "void" and math.isnan(found.share.mean) and not found.failed
-        assert "void (worth less than 0.3 bits here)" in str(found)
+        why = "no readout that needs it was drawn" if replacement else "worth less than 0.3 bits here"
+        assert f"void ({why})" in str(found) and "nan" not in str(found) and "nan" not in found.told
+        assert ("KL 0 against 0 bits of last-observation, the best" in str(found)) != replacement
         assert str(Share.of_record(json.loads(json.dumps(found.to_dict())))) == str(found)
     assert not recwarn.list
 

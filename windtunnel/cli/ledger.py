@@ -35,8 +35,8 @@ def print_scorecard(cells: Mapping[str, Mapping[str, Any]]) -> None:
         show.print_table(title, columns, map(_share_row, of_world), "llrrlr")
     show.print_text(
         "share = 1 − KL / KL(B), its interval over seeds or, for one network, over sequences. B has every primitive "
-        "but the one tested: it stands at 0, exact inference at 1. A network that is no better than B has failed at "
-        "more than the primitive, which shows nothing about the primitive itself.",
+        "but the one tested: it stands at 0, exact inference at 1. A network whose whole interval lies below 0 has "
+        "failed at more than the primitive, which shows nothing about the primitive itself.",
         "dim",
     )
 
@@ -50,7 +50,7 @@ def _share_row(row: Row) -> list[str]:
     value, interval = share["mean"], f"{_number(share['low'])} to {_number(share['high'])}"
     if record["bimodal"]:  # a mean of successes and failures describes no network
         value, interval = record["median"], "median; seeds differ"
-    worse = " (no better than B)" if row.failed else ""
+    worse = " (no better than B)" if row.no_better else ""
     return [row.subject, row.state + worse, _number(value), interval, seeds, _number(record["kl_bits"])]
 
 

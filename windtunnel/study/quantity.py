@@ -142,7 +142,9 @@ class Quantity:
         return self.brief(4) if self.over == "exact" else self.full()
 
     def full(self, digits: int = 3) -> str:
-        """With what the interval is over: `0.0033 [0.0031, 0.0036] over 3 seeds`."""
+        """With what the interval is over: `0.0033 [0.0031, 0.0036] over 3 seeds`; alone where there is none."""
+        if self._bounds_nothing and not self.values:
+            return self.brief(digits)
         who = f"{len(self.values)} seed{'s' * (len(self.values) != 1)}" if self.values else self.over
         if self.counts:
             who = " and ".join(map(str, self.counts)) + " seeds"
@@ -152,13 +154,18 @@ class Quantity:
         """For a table: `0.0033 [0.0031, 0.0036]`, or the number alone if it is exact or one seed's, which bounds
         nothing; 0 for what is only rounding."""
         mean, low, high = (f"{resolved(value):.{digits}g}" for value in (self.mean, self.low, self.high))
-        bounds_nothing = self.over == "exact" or (self.low == -math.inf and self.high == math.inf)
-        if bounds_nothing:
+        if self._bounds_nothing:
             return mean
         told = f"{mean} [{low}, {high}]"
         if self.scale != "log" or not self.values:
             return told
         return told + beside_the_mean(self.mean, self.high, geometric_mean(np.array(self.values)), f".{digits}g")
+
+    @property
+    def _bounds_nothing(self) -> bool:
+        """Is there no interval to show?"""
+        ends = (self.low, self.high)
+        return self.over == "exact" or ends == (-math.inf, math.inf) or all(map(math.isnan, ends))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

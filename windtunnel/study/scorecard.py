@@ -29,9 +29,9 @@ class Row:
     """The share, whole; see `windtunnel.study.share.Share.to_dict`."""
 
     @property
-    def failed(self) -> bool:
-        """Is it a network, and worse than B?  See `Share.failed`."""
-        return self.network and Share.of_record(self.record).failed
+    def no_better(self) -> bool:
+        """Is it a network that came out behind B?  See `Share.no_better`."""
+        return self.network and Share.of_record(self.record).no_better
 
 
 def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:

@@ -16,6 +16,7 @@ mean says nothing then, so the number of seeds that succeed and the median are t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -71,17 +72,22 @@ class Share:
         return sum(share > REALISED for share in self.per_seed)
 
     @property
-    def failed(self) -> bool:
-        """Is it worse than B?  Then it lacks more than the primitive, and shows nothing about it."""
+    def no_better(self) -> bool:
+        """Did it come out behind B?  That may still be chance."""
         return resolved(self.share.mean) < 0
+
+    @property
+    def failed(self) -> bool:
+        """Is it worse than B, beyond chance?  Then it lacks more than the primitive, and shows nothing about it."""
+        return resolved(self.share.high) < 0
 
     @property
     def median(self) -> float:
         return float(np.median(self.per_seed))
 
     def __str__(self) -> str:
-        more = ", so more than the primitive is lacking" if self.failed and self.state != "void" else ""
-        return f"{self.primitive} {self._words(4)}, the best predictor without it{more}"
+        lacking = ", so more than the primitive is lacking" if self.failed and self.state != "void" else ""
+        return f"{self.primitive} {self._words(4, ', the best predictor without it')}{lacking}"
 
     def __repr__(self) -> str:
         return f"<{self}>"
@@ -91,14 +97,20 @@ class Share:
         """In words, for where the primitive is named already."""
         return self._words(3)
 
-    def _words(self, digits: int) -> str:
-        if self.bimodal:
-            told = f"{self.successes} of {len(self.per_seed)} seeds, median share {self.median:.{digits}f}"
-        else:
-            told = f"share {self.share.full(digits)}"
-        lost = f", {self.diverged} diverged" if self.diverged else ""
+    def _words(self, digits: int, who_b_is: str = "") -> str:
+        """The state and its numbers; what is no number is left out."""
+        if math.isnan(self.base_bits):
+            return "void (no readout that needs it was drawn)"
+        told = [self._share(digits)] if self.bimodal or not math.isnan(self.share.mean) else []
+        told.append(f"KL {self.kl_bits:.4g} against {self.base_bits:.3g} bits of {self.base}{who_b_is}")
         state = f"void (worth less than {LEAST_BITS:g} bits here)" if self.state == "void" else self.state
-        return f"{state}: {told}{lost}; KL {self.kl_bits:.4g} against {self.base_bits:.3g} bits of {self.base}"
+        return f"{state}: {'; '.join(told)}"
+
+    def _share(self, digits: int) -> str:
+        lost = f", {self.diverged} diverged" if self.diverged else ""
+        if self.bimodal:
+            return f"{self.successes} of {len(self.per_seed)} seeds, median share {self.median:.{digits}f}{lost}"
+        return f"share {self.share.full(digits)}{lost}"
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Share:
