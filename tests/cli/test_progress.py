@@ -68,6 +68,9 @@ def test_bars_move_between_validations(monkeypatch):
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     bars = Bars("a model", Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None))
     bars.start(RECIPE, None)
+    waiting = bars.bars.tasks[1]
+    bars.advance(3, 1)
+    assert waiting.started and waiting.fields["told"] == ""  # it no longer waits, and has no KL yet
     bars.log(0, record(0))
     shown = []
     for step in range(1, 9):

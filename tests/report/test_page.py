@@ -187,6 +187,7 @@ def test_networks_of_the_zoo_are_looked_into(demo, tmp_path, monkeypatch):
     assert list(found.exhibits) == ["shipped"] and found.exhibits["shipped"]["history"] is None
     text = without_plotly(render(found))
     assert 'id="chart-entropy"' in text and "training histories" in text
+    assert "The closest network, shipped, is" in text  # with none of one's own, the page is about these
 
 
 def test_networks_of_the_zoo_that_an_earlier_page_showed_are_left_out_if_asked(scratch, tmp_path, monkeypatch):

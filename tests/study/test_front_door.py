@@ -253,6 +253,13 @@ def test_an_infinite_loss_is_told_as_such_without_a_warning(recwarn):
     assert not recwarn.list
 
 
+def test_an_infinite_sequence_counts_only_where_it_is_drawn():
+    """Three sequences of which one is lost for good: 8 of 27 resamplings do without it, and are as good as the rest."""
+    with np.errstate(invalid="raise"):
+        (drawn,) = sharing._bootstrap(np.array([[1.0, np.inf, 1.0]]), np.array([2.0, 2.0, 2.0]))
+    assert set(drawn) == {-np.inf, 0.5} and np.mean(drawn == 0.5) == pytest.approx(8 / 27, abs=0.05)
+
+
 def test_many_sequences_are_resampled_in_blocks(monkeypatch):
     whole = wt.primitives([UNIFORM, LAST], URN, **FEW)
     monkeypatch.setattr(sharing, "MOST_WEIGHTS", 300 * 7)
