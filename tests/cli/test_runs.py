@@ -117,6 +117,17 @@ def test_a_run_that_has_lost_its_recipe_is_told_everywhere(runs, output, refusal
     assert capsys.readouterr().err.startswith(f"windtunnel: left out {why}")
 
 
+def test_a_run_that_is_being_thrown_away_is_nobodys(runs, output, refusal, tmp_path):
+    """A study that is killed at it leaves a hidden folder, half gone."""
+    shutil.copytree(runs / "hmm", tmp_path / ".all" / "hmm")  # hidden folders above are none of ours
+    shutil.copytree(runs / "hmm", tmp_path / ".all" / ".mlp.discarded")
+    (tmp_path / ".all" / ".mlp.discarded" / "recipe.json").unlink()
+    (record,) = json.loads(output("runs", tmp_path / ".all", "--json"))["runs"]
+    assert record["run"] == str(tmp_path / ".all" / "hmm") and record["state"] == "finished"
+    assert "of 1 run written" in output("export", tmp_path / ".all", "--format", "csv")
+    assert "no runs below" in output("runs", tmp_path) and "must be a results folder" in refusal("report", tmp_path)
+
+
 def test_a_recipe_of_fewer_steps_than_were_taken_is_told(runs, output, refusal, tmp_path):
     run = shutil.copytree(runs / "hmm", tmp_path / "hmm")
     (run / "recipe.json").write_text((run / "recipe.json").read_text().replace('"steps": 10', '"steps": 4'))

@@ -266,3 +266,12 @@ def test_a_kill_while_a_run_is_thrown_away_leaves_nothing_in_its_place(tmp_path,
             making._discard(folder)
         assert not folder.exists()
     assert not list(tmp_path.iterdir())  # what the first time left behind is gone, too
+
+
+def test_what_a_killed_sitting_threw_away_is_gone_when_a_cell_begins(tmp_path):
+    """Whichever cell: the one that it was of may never be thrown away again."""
+    half_gone = tmp_path / "runs" / ".small-hmm-mlp.discarded" / "seed-0"
+    half_gone.mkdir(parents=True)
+    (half_gone / "metrics.jsonl").write_text("{}\n")
+    reproduce(out=tmp_path, plan=only("small-bijection-mlp"), device="cpu")
+    assert [place.name for place in (tmp_path / "runs").iterdir()] == ["small-bijection-mlp"]

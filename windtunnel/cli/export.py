@@ -10,12 +10,14 @@ from typing import Annotated, Any, Literal
 from windtunnel.cli import show
 from windtunnel.cli.flags import File, shown
 from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.place import require_folder
 from windtunnel.cli.progress import say
-from windtunnel.cli.runs import DAMAGE, reason, run_folders
+from windtunnel.cli.runs import DAMAGE, reason
 from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError, require
 from windtunnel.training import Run, load
 from windtunnel.training.files import require_writable, write_bytes
+from windtunnel.training.run_folders import run_folders
 
 COLUMNS: tuple[str, ...] = ("run", "tunnel", "model", "seed", "step", "loss_bits", "kl_bits", "entropy_mae_bits")
 
@@ -35,10 +37,10 @@ def run(words: list[str]) -> None:
     folder, options = parse_folder(Export, "export", words, "DIR")
     kind = _kind(options)
     out = options.out or folder / f"metrics.{kind}"
-    places = list(run_folders(folder))
-    require_writable(out)  # after the folder was found to be one, before hundreds of runs are read
+    require_folder(folder)
+    require_writable(out)  # before hundreds of runs are read
     rows, runs = [], 0
-    for path in places:
+    for path in run_folders(folder):
         try:
             rows += _rows(load(path))
             runs += 1

@@ -87,7 +87,7 @@ def require_shown(folder: Path, command: str) -> None:
     require_folder(folder)
     RunFolder(folder).require_known()
     require_finished(folder)
-    here = any((folder / file).exists() for file in (STUDY, RUN)) or next(folder.glob(f"*/{RUN}"), None)
+    here = any((folder / file).exists() for file in (STUDY, RUN)) or next(folder.glob(f"[!.]*/{RUN}"), None)
     if not here and (study := next(_below(folder, STUDY), None)):
         raise InputError(f"{folder}: holds a study further down: `{_typed(command, study)}`")
 
@@ -107,8 +107,8 @@ def require_study(folder: Path, command: str) -> None:
 
 
 def _below(folder: Path, file: str) -> Iterator[Path]:
-    """Folders with that file, up to three levels down: a hint must not search a whole disk."""
-    found = chain.from_iterable(sorted(folder.glob(f"{'*/' * level}{file}")) for level in (1, 2, 3))
+    """Folders with that file, up to three levels down: a hint must not search a whole disk, nor hidden folders."""
+    found = chain.from_iterable(sorted(folder.glob(f"{'[!.]*/' * level}{file}")) for level in (1, 2, 3))
     return (path.parent for path in found)
 
 

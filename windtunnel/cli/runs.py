@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError
 from windtunnel.training import Run, load
 from windtunnel.training.files import plain_record
-from windtunnel.training.folder import TRAINED
+from windtunnel.training.run_folders import run_folders
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,7 @@ class Runs:
 def run(words: list[str]) -> None:
     """Find, read, print."""
     folder, options = parse_folder(Runs, "runs", words, "DIR")
+    require_folder(folder)
     found = [_record(path) for path in run_folders(folder)]
     if options.json:
         show.print_json({"runs": [plain_record(record) for record in found]})
@@ -45,14 +45,6 @@ def run(words: list[str]) -> None:
         for record in found:
             if record["state"] == "damaged":
                 show.print_text(f"damaged: {reason(Path(record['run']), record['why'])}")
-
-
-def run_folders(folder: Path) -> Iterator[Path]:
-    """Every run folder at or below a folder, in the order of their names; also one that has lost its recipe."""
-    require_folder(folder)
-    without = {file.parents[1] / "recipe.json" for name in TRAINED for file in folder.rglob(f"seed-*/{name}")}
-    for file in sorted({*folder.rglob("recipe.json"), *without}):
-        yield file.parent
 
 
 # What reading a run folder raises when its files hold something else than they should.

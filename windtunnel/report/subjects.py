@@ -23,6 +23,7 @@ from windtunnel.mechanism.survey_file import NAME as SURVEY
 from windtunnel.mechanism.survey_file import load_survey
 from windtunnel.study import zoo
 from windtunnel.training import Recipe, Run, load
+from windtunnel.training.run_folders import run_folders
 from windtunnel.tunnels import Tunnel
 
 
@@ -88,10 +89,10 @@ def of_runs(folders: Iterable[Path], device: str = "cpu") -> dict[str, Subject]:
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"{folder}: must be a folder that exists")
-        for file in sorted(folder.rglob("recipe.json")):
-            run, whole = load(file.parent, device=device), file.parent.resolve()
+        for place in run_folders(folder):
+            run, whole = load(place, device=device), place.resolve()
             if run.finished and whole not in found:
-                found[whole] = folder, file.parent, run
+                found[whole] = folder, place, run
     names = _names([(folder, place) for folder, place, _ in found.values()])
     runs = [run for _, _, run in found.values()]
     return {name: Subject(name, run.recipe, run, run.checksums()) for name, run in zip(names, runs)}

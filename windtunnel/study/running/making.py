@@ -49,6 +49,7 @@ class Making:
     def make(self) -> None:
         """All of it, or as much as the time allows."""
         cell = self.cell
+        _sweep(self.folder.run(cell.name).parent)
         self.draft = self._begun()
         recipe, run = self._networks()
         if self.sitting.scope.train_only:
@@ -195,10 +196,16 @@ class Making:
 
 def _discard(folder: Path) -> None:
     """Delete a run's folder so that a kill leaves nothing of it in its place: what is half gone could not go on."""
-    aside = folder.with_name(f".{folder.name}.discarded")
-    shutil.rmtree(aside, ignore_errors=True)
+    _sweep(folder.parent)  # nothing may lie where it is moved to
     if folder.exists():
-        folder.rename(aside)
+        folder.rename(folder.with_name(f".{folder.name}.discarded"))
+        _sweep(folder.parent)
+
+
+def _sweep(runs: Path) -> None:
+    """Delete what is thrown away: by a sitting that was killed before it came to that, or by another lane, which will
+    find nothing left to delete."""
+    for aside in runs.glob(".*.discarded"):
         shutil.rmtree(aside, ignore_errors=True)
 
 
