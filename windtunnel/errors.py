@@ -16,6 +16,10 @@ class InputError(ValueError):
     """A user's mistake, told in one line.  The command line prints it and exits with code 2."""
 
 
+class Unregistered(InputError):
+    """A tunnel or an architecture of somebody's own is not known here: the plugin that registers it must be named."""
+
+
 def require(condition: bool, field: str, value: object, allowed: str) -> None:
     """Raise an `InputError` that names the field, its value and what is allowed.
 

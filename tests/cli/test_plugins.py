@@ -160,25 +160,13 @@ def test_a_factory_that_fails_is_told_in_one_line(tmp_path, monkeypatch, refusal
     assert "model narrow: its factory failed" in line and "(ValueError in narrow_model.py:3: too narrow)" in line
 
 
-def test_a_page_of_a_run_that_needs_a_plugin_says_what_to_type(tmp_path):
+@pytest.mark.parametrize(("tunnel", "model"), [("bijection", "blind"), ("small-world", "mlp")])
+def test_a_page_of_a_run_that_needs_a_plugin_says_what_to_type(tunnel, model, tmp_path):
     (tmp_path / "mine.py").write_text(MODULE)
     small = ("--steps", 2, "--batch", 8, "--validation-episodes", 8, "--device", "cpu")
-    for model, out in (("blind", "all/own"), ("mlp", "all/built-in")):
-        done = windtunnel(
-            tmp_path,
-            "--plugin",
-            "mine",
-            "train",
-            "bijection",
-            model,
-            "--symbols",
-            3,
-            "--length",
-            3,
-            *small,
-            "--out",
-            out,
-        )
+    sizes = ("--symbols", 3, "--length", 3, *small)
+    for *what, out in ((tunnel, model, "all/own"), ("bijection", "mlp", "all/built-in")):
+        done = windtunnel(tmp_path, "--plugin", "mine", "train", *what, *sizes, "--out", out)
         assert done.returncode == 0, done.stderr
     for words in (("report", "all/own"), ("figures", "all/own", "--no-zoo")):  # not a page of the zoo without the run
         done = windtunnel(tmp_path, *words)

@@ -162,11 +162,42 @@ def test_a_network_that_cannot_be_opened_costs_only_itself(scratch):
     for name in ("hmm-transformer", "bijection-replacement-transformer"):
         shutil.rmtree(scratch / "runs" / name)
     found = read(scratch, with_zoo=False)
-    assert "truncated or altered" in found.refused["urn-transformer"]
+    assert "truncated or altered" in str(found.refused["urn-transformer"])
     assert set(found.exhibits) == {"hmm-lstm", "bijection-replacement-mlp"}
     assert "truncated or altered" in without_plotly(render(found))
     (lack,) = [lack for part in sections(found) for lack in part.lacks if lack.what.startswith("urn-transformer (")]
     assert lack.command.startswith(f"rm -r {scratch / 'runs' / 'urn-transformer'} && windtunnel reproduce")
+
+
+def test_a_run_that_cannot_be_read_costs_only_itself(scratch):
+    """Whether its recipe is damaged or gone; and where there is nothing else, it is the reason that is told."""
+    (scratch / "runs" / "hmm-lstm" / "recipe.json").write_text("{}")
+    (scratch / "runs" / "urn-transformer" / "recipe.json").unlink()
+    (scratch / "runs" / "bijection-replacement-mlp" / "seed-0" / "checkpoints.json").write_text("no")
+    said: list[str] = []
+    found = read(scratch, with_zoo=False, say=said.append)
+    why = {"hmm-lstm": "format = None", "urn-transformer": "no recipe.json", "bijection-replacement-mlp": "JSON"}
+    assert found.refused.keys() == why.keys() and set(found.exhibits).isdisjoint(why)
+    for name, part in why.items():
+        assert part in str(found.refused[name]) and f"{name} ({found.refused[name]})" in html.unescape(render(found))
+        assert f"{name}: left out: {found.refused[name]}" in said
+    assert set(found.exhibits) == {"hmm-transformer", "bijection-replacement-transformer"}
+    shutil.rmtree(scratch / "runs" / "hmm-transformer")
+    shutil.rmtree(scratch / "runs" / "bijection-replacement-transformer")
+    with pytest.raises(InputError, match=r"bijection-replacement-mlp \(and 2 more\) cannot be shown: .* must be JSON"):
+        read(scratch / "runs", with_zoo=False)
+    with pytest.raises(InputError, match="device = 'tpu'"):
+        read(scratch, with_zoo=False, device="tpu")
+
+
+def test_a_study_is_not_told_to_remove_a_run_that_only_needs_its_plugin(scratch):
+    path = scratch / "runs" / "hmm-lstm" / "recipe.json"
+    record = json.loads(path.read_text())
+    record["recipe"]["tunnel"]["name"] = "own"
+    path.write_text(json.dumps(record))
+    found = read(scratch, with_zoo=False)
+    (lack,) = [lack for part in sections(found) for lack in part.lacks if lack.what.startswith("hmm-lstm (")]
+    assert lack.command == f"windtunnel --plugin MODULE report {scratch}"
 
 
 def test_no_command_removes_a_run_from_elsewhere(scratch):

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from windtunnel.cli.progress import say
-from windtunnel.errors import InputError, require
+from windtunnel.errors import InputError, Unregistered, require
 from windtunnel.study import zoo
 from windtunnel.training import Run, load
 from windtunnel.training.folder import RunFolder
@@ -74,7 +74,13 @@ def _unfinished(whole: Run, subject: Run, step: int | None) -> str:
 
 def require_finished(folder: Path) -> None:
     """Raise at a run that is not all the way; anything else may pass."""
-    if (folder / RUN).exists() and not (run := load(folder)).finished:
+    if not (folder / RUN).exists():
+        return
+    try:
+        run = load(folder)
+    except Unregistered:  # `read` says so with the whole command, its options and the plugin
+        return
+    if not run.finished:
         raise InputError(
             f"{folder}: the run must be finished, but stands at step {run.steps} of {run.recipe.steps}: the command "
             f"that trained it goes on, or says why it cannot; `{_typed('evaluate', folder)}` scores it as it is"

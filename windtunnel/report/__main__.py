@@ -22,13 +22,17 @@ def main() -> int:
     options = parser.parse_args()
     try:
         device = require_device(options.device)
-        subjects = of_runs([options.folder / "runs"], device)
-        found, _ = gather(options.folder, subjects, device, lambda line: print(line, flush=True))
+        subjects, _ = of_runs([options.folder / "runs"], device, _say)
+        found, _ = gather(options.folder, subjects, device, _say)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(f"{len(found)} exhibits in {options.folder / 'exhibits'}")
     return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

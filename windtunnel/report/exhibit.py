@@ -62,12 +62,12 @@ def _good(there: dict[str, Any], here: dict[str, Any]) -> bool:
 
 def gather(
     folder: Path, subjects: dict[str, Subject], device: str = "cpu", say: Callable[[str], None] = lambda line: None
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+) -> tuple[dict[str, dict[str, Any]], dict[str, InputError]]:
     """All exhibits, and the subjects that cannot be shown: name -> why.
 
     Exhibits that are there and not stale are taken as they are; new ones are kept for the next time.
     """
-    found, refused = stored(folder), {}
+    found, refused = stored(folder), dict[str, InputError]()
     for name, subject in subjects.items():
         if name in found and _good(found[name]["origin"], subject.origin()):
             lost = "missing" in (found[name]["history"] or {})
@@ -80,7 +80,7 @@ def gather(
             found[name] = json.loads(json.dumps(exhibit(subject, device)))  # as it will be read back
         except InputError as error:  # one network that does not load, or does not fit its tunnel, costs only itself
             found.pop(name, None)
-            refused[name] = str(error)
+            refused[name] = error
             say(f"{name}: left out: {error}")
             continue
         _keep(folder, name, found[name])

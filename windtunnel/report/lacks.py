@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from windtunnel.report.source import MODULE, Source, unregistered
+from windtunnel.errors import Unregistered
+from windtunnel.report.source import MODULE, Source
 from windtunnel.report.words import enumerated, listed
 from windtunnel.study.folder.results import committed
 from windtunnel.study.presets import PRESETS, plan_for
@@ -150,13 +151,6 @@ def verdicts_lacking(source: Source) -> list[Lack]:
     return ([] if judged else [Lack("verdicts on the published claims", full)]) + _unfinished(source)
 
 
-def _another(source: Source, why: str) -> str:
-    """What shows a network that is none of a study's: its plugin, or, where its weights are damaged, another run."""
-    if unregistered(why):
-        return source.asked.again(source.path, plugins=(MODULE,))
-    return _anew(source)
-
-
 def _anew(source: Source) -> str:
     """Another run, and what was typed, with it."""
     train = source.asked.typed("train", "TUNNEL", "MODEL", "--out", "RUN")
@@ -169,9 +163,12 @@ def episodes_lacking(source: Source) -> list[Lack]:
     preset = (source.head or {}).get("preset")
     for name, why in source.refused.items():
         own = source.path / "runs" / name
-        if preset is None or not own.is_dir():  # not a network of this study: nothing to be made again from here
-            found.append(Lack(f"{name} ({why})", _another(source, why)))
-            continue
-        study = ["windtunnel", "reproduce", "--preset", preset, "--out", str(source.path)]
-        found.append(Lack(f"{name} ({why})", " && ".join(map(shlex.join, [["rm", "-r", str(own)], study]))))
+        if isinstance(why, Unregistered):
+            command = source.asked.again(source.path, plugins=(MODULE,))
+        elif preset is None or not own.is_dir():  # not a network of this study: nothing to be made again from here
+            command = _anew(source)
+        else:
+            study = ["windtunnel", "reproduce", "--preset", preset, "--out", str(source.path)]
+            command = " && ".join(map(shlex.join, [["rm", "-r", str(own)], study]))
+        found.append(Lack(f"{name} ({why})", command))
     return found

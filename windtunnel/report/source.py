@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, Unregistered
 from windtunnel.mechanism.survey_file import to_dict
 from windtunnel.report import subjects as find
 from windtunnel.report.asked import Asked
@@ -51,7 +51,7 @@ class Source:
     ledger: Sequence[Mapping[str, Any]] = ()
     exhibits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     readings: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, InputError] = field(default_factory=dict)
     judge: Path | None = None
     asked: Asked = field(default_factory=Asked)
 
@@ -149,8 +149,11 @@ def read(
         raise InputError(f"{path}: must be a folder that exists")
     study = StudyFolder(path)
     here = path / "runs" if study.exists() else path
-    own = find.of_runs([place for place in (here, *map(Path, runs)) if place != here or here.is_dir()], device)
+    places = [place for place in (here, *map(Path, runs)) if place != here or here.is_dir()]
+    own, damaged = find.of_runs(places, device, say)
     if not study.exists() and not own:  # before anything is looked into: that takes minutes
+        if damaged:
+            raise InputError(_why_none(path, damaged, asked))
         raise InputError(f"{path}: must be a results folder (it has no study.json), or hold finished runs")
     zoo = {name: subject for name, subject in find.of_zoo().items() if name not in own} if with_zoo else {}
     head = study.head() if study.exists() else None
@@ -158,6 +161,7 @@ def read(
     ledger, judge = _judged(study) if head is not None else ([], None)
     readings = _readings(cells, {**zoo, **own})  # a damaged survey is told before minutes are spent
     exhibits, refused = gather(path, own, device, say)
+    refused = damaged | refused
     if head is None and own.keys() <= refused.keys():  # a page of shipped networks is not what was asked for
         raise InputError(_why_none(path, refused, asked))
     if with_zoo:
@@ -171,17 +175,12 @@ def read(
     return Source(path, head, cells, ledger, kept, readings, refused, judge, asked)
 
 
-def _why_none(path: Path, refused: Mapping[str, str], asked: Asked) -> str:
+def _why_none(path: Path, refused: Mapping[str, InputError], asked: Asked) -> str:
     """Why none of the runs in a folder can be shown, in one line; with what to type where that can be said."""
     name, why = next(iter(refused.items()))
     others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-    again = f": `{asked.again(path, plugins=(MODULE,))}`" if unregistered(why) else ""
+    again = f": `{asked.again(path, plugins=(MODULE,))}`" if isinstance(why, Unregistered) else ""
     return f"{name}{others} cannot be shown: {why}{again}"
-
-
-def unregistered(why: str) -> bool:
-    """Is it for want of a plugin that a network could not be opened?"""
-    return f"--plugin {MODULE}" in why
 
 
 def _judged(study: StudyFolder) -> tuple[list[dict[str, Any]], Path | None]:

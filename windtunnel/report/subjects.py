@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
@@ -17,6 +17,7 @@ from typing import Any
 
 from torch import nn
 
+from windtunnel.environment import require_device
 from windtunnel.errors import InputError
 from windtunnel.mechanism import Survey
 from windtunnel.mechanism.survey_file import NAME as SURVEY
@@ -83,19 +84,38 @@ class Subject:
         return json.loads(json.dumps(known))
 
 
-def of_runs(folders: Iterable[Path], device: str = "cpu") -> dict[str, Subject]:
-    """Every finished run at or below these folders, each once however often it is given."""
-    found: dict[Path, tuple[Path, Path, Run]] = {}
+def of_runs(
+    folders: Iterable[Path], device: str = "cpu", say: Callable[[str], None] = lambda line: None
+) -> tuple[dict[str, Subject], dict[str, InputError]]:
+    """Every finished run at or below these folders, each once however often it is given; and those that cannot be
+    read, being damaged or in want of a plugin: name -> why.  `say` is told of the latter."""
+    require_device(device)  # else no run could be loaded, and each be called damaged
+    found: dict[Path, tuple[Path, Path, Run | InputError]] = {}
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"{folder}: must be a folder that exists")
         for place in run_folders(folder):
-            run, whole = load(place, device=device), place.resolve()
-            if run.finished and whole not in found:
+            run, whole = _opened(place, device), place.resolve()
+            if run is not None and whole not in found:
                 found[whole] = folder, place, run
-    names = _names([(folder, place) for folder, place, _ in found.values()])
-    runs = [run for _, _, run in found.values()]
-    return {name: Subject(name, run.recipe, run, run.checksums()) for name, run in zip(names, runs)}
+    subjects, refused = dict[str, Subject](), dict[str, InputError]()
+    for name, (*_, run) in zip(_names([(folder, place) for folder, place, _ in found.values()]), found.values()):
+        if isinstance(run, InputError):
+            refused[name] = run
+            say(f"{name}: left out: {run}")
+        else:
+            subjects[name] = Subject(name, run.recipe, run, run.checksums())
+    return subjects, refused
+
+
+def _opened(place: Path, device: str) -> Run | InputError | None:
+    """A run, or why it cannot be read; None for one that is not finished."""
+    try:
+        run = load(place, device=device)
+        run.checksums()  # a damaged list of checkpoints is told here
+        return run if run.finished else None
+    except InputError as error:
+        return error
 
 
 def _names(found: Sequence[tuple[Path, Path]]) -> list[str]:

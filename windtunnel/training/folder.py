@@ -21,7 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from windtunnel import __version__, tunnels
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, Unregistered
 from windtunnel.training.files import (
     append_line,
     intact,
@@ -83,7 +83,7 @@ class RunFolder:
         world = plain.get("tunnel") if isinstance(plain, dict) else None
         name = world.get("name") if isinstance(world, dict) else None
         if isinstance(name, str) and name not in tunnels.names():
-            raise InputError(
+            raise Unregistered(
                 f"{self.path}: its tunnel {name!r} must be registered first: windtunnel.tunnels.register, "
                 "or on the command line --plugin MODULE"
             )

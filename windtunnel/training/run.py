@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from windtunnel import models
 from windtunnel.environment import require_device
-from windtunnel.errors import InputError, require_choice
+from windtunnel.errors import InputError, Unregistered, require_choice
 from windtunnel.models.registry import Factory
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.recipe import Recipe
@@ -85,7 +85,7 @@ class Run:
         else:
             made_by = self._factory or self.recipe.model
             if isinstance(made_by, str) and made_by not in models.names():
-                raise InputError(
+                raise Unregistered(
                     f"{self.path or 'run'}: its architecture {made_by!r} must be registered first: "
                     "windtunnel.models.register or load(…, model=…), or on the command line --plugin MODULE"
                 )
