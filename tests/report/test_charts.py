@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import windtunnel as wt
-from windtunnel.report import read
+from windtunnel.report import read, write_figures
 from windtunnel.report.beyond_charts import capacity, lengths
 from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series, tidy, to_plain
 from windtunnel.report.curves import how_many
@@ -284,6 +284,26 @@ def test_tunnels_of_one_kind_and_several_sizes_are_told_apart(source):
     beside = replace(source, exhibits={**source.exhibits, "mine": longer})
     assert beside.world("mine") == "urn (length 12)" and beside.world("urn-transformer") == "urn"
     assert Source(source.path, exhibits={"mine": longer}).world("mine") == "urn"
+
+
+def test_a_world_with_matrices_of_its_own_is_named_without_their_numbers(source, tmp_path):
+    one = source.exhibits["hmm-lstm"]
+
+    def fixed(stay: float) -> dict:
+        found = deepcopy(one)
+        rows = [[stay if s == t else (1 - stay) / 2 for t in range(3)] for s in range(3)]
+        found["tunnel"] |= {"header": None, "transition": rows, "emission": rows}
+        return found
+
+    both = {"hmm-lstm": one, "fixed": fixed(0.7123456789)}
+    found = Source(source.path, exhibits=both)
+    assert [found.world(name) for name in both] == ["hmm (header rows)", "hmm (its own transition and emission)"]
+    three = Source(source.path, exhibits=both | {"other": fixed(0.6)})
+    assert [three.world(name) for name in ("fixed", "other")] == [
+        f"hmm (its own transition and emission, number {k})" for k in (1, 2)
+    ]
+    written = write_figures(three, tmp_path, only=["distance"])
+    assert len({path.name for path in written}) == 6 and all(len(path.name) < 120 for path in written)
 
 
 def test_a_predictor_that_is_infinitely_wrong_or_exact_is_named_so(source):

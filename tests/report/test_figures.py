@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -47,6 +48,14 @@ def test_on_paper_each_colouring_has_its_own_panel(source):
     assert shown is not None
     name = "hmm-transformer"
     assert len(without_switches(shown).views[name]) == 2 * len(shown.views[name])
+
+
+def test_a_name_of_any_length_and_script_is_that_of_a_file_of_its_own(source, tmp_path):
+    record = source.exhibits["urn-transformer"]
+    exhibits = {name: record | {"name": name} for name in ("x" * 250, "x" * 249 + "y", "Ωμέγα", "a b", "A-b")}
+    written = write_figures(replace(source, exhibits=exhibits), tmp_path, only=["manifold"])
+    stems = {path.stem.lower() for path in written}
+    assert len(stems) == len(exhibits) and all(stem.isascii() and len(stem) < 120 for stem in stems)
 
 
 def test_unknown_figure_in_one_line(source, tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from windtunnel.report.source import Source
 
 KINDS = ("pdf", "png")
 DPI = 200
+LONGEST = 100  # letters of a file's name; with folder and ending it must fit where 255 are allowed
 MANY = 6  # lines from which on variants are left out
 
 
@@ -45,13 +47,13 @@ def write_figures(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    table = primitives(source)
+    table, taken = primitives(source), {"primitives"}
     if "primitives" in wanted:
         written += _save(draw_primitives(table, STYLE), folder / "primitives", say)
     for section in sections(source):
         for chart in (without_switches(chart) for chart in section.charts if chart.id in wanted):
             for view in chart.views:
-                written += _save(draw(chart, view), folder / _file(chart.id, view), say)
+                written += _save(draw(chart, view), folder / _stem(chart.id, view, taken), say)
     return written
 
 
@@ -91,6 +93,15 @@ def _save(figure: Any, path: Path, say: Callable[[str], None]) -> list[Path]:
     return found
 
 
-def _file(chart: str, view: str) -> str:
-    """A name that any disk takes."""
-    return f"{chart}-{re.sub(r'[^A-Za-z0-9.-]+', '-', view).strip('-')}"
+def _stem(chart: str, view: str, taken: set[str]) -> str:
+    """A file's name that any disk takes, and no other figure has; from now on it is taken.
+
+    >>> taken = set()
+    >>> [_stem("length", view, taken) for view in ("hmm (length 6)", "HMM, length 6", "Ωμέγα")]
+    ['length-hmm-length-6', 'length-HMM-length-6-2', 'length']
+    """
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{chart}-{view}")[:LONGEST].strip("-.")
+    tried = chain([plain], (f"{plain}-{k}" for k in count(2)))
+    stem = next(one for one in tried if one.lower() not in taken)  # some disks do not tell A from a
+    taken.add(stem.lower())
+    return stem

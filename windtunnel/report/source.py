@@ -20,6 +20,7 @@ from windtunnel.report.curves import references
 from windtunnel.report.exhibit import gather
 from windtunnel.report.palette import KEYS
 from windtunnel.report.subjects import Subject
+from windtunnel.report.told_apart import told_apart
 from windtunnel.study.folder.results import StudyFolder, committed
 from windtunnel.study.quantity import number
 from windtunnel.study.verdict import UNTESTED
@@ -75,8 +76,8 @@ class Source:
         name = tunnel["name"]
         rivals = [record["tunnel"] for record in self.exhibits.values() if record["tunnel"]["name"] == name]
         rivals += [cell["recipe"]["tunnel"] for cell in self.networks.values() if cell["world"] == name]
-        sizes = [f"{part} {value}" for part, value in tunnel.items() if any(r.get(part) != value for r in rivals)]
-        return f"{name} ({', '.join(sizes)})" if sizes else name
+        apart = told_apart(tunnel, rivals)
+        return f"{name} ({apart})" if apart else name
 
     def model(self, name: str) -> str:
         """The architecture of a cell or an exhibit."""
