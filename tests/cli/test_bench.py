@@ -186,6 +186,19 @@ def test_what_was_measured_is_written_even_if_nobody_reads_the_output(result, mo
     assert json.loads((tmp_path / "a.json").read_text()) == told
 
 
+def test_a_row_that_is_missing_is_an_error_after_all_else_is_done(result, capsys, monkeypatch, tmp_path):
+    told = json.loads(result.read_text()) | {"failed": {"compile": ["quick: no compiler", "hmm/lstm: no compiler"]}}
+    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say: told)
+    json_file, plot = tmp_path / "a.json", tmp_path / "a.png"
+    words = ["--device", "cpu", "--only", "profile", "--json", str(json_file), "--plot", str(plot)]
+    assert main(["bench", *words]) == 2
+    said = capsys.readouterr()
+    assert said.err == "windtunnel: error: without a row: quick: no compiler; hmm/lstm: no compiler\n"
+    assert "most expensive operations, quick" in said.out and "compile: failed: quick: no compiler" in said.out
+    assert json.loads(json_file.read_text()) == told and plot.exists()
+    assert main(["bench", "--read", str(json_file)]) == 0  # it is shown whole, whatever it holds
+
+
 def test_the_batch_can_be_chosen(capsys, tmp_path):
     file = tmp_path / "a.json"
     words = ["--device", "cpu", "--only", "quick", "--quick", "--batch", "8", "--json", str(file)]

@@ -13,7 +13,7 @@ from windtunnel.cli.flags import Device, File, Int, Switch, shown
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
-from windtunnel.errors import require
+from windtunnel.errors import InputError, require
 from windtunnel.training.files import read_json, require_writable, write_json
 from windtunnel.training.speed import SECTIONS, Plan, bench
 from windtunnel.training.speed.plan import chosen
@@ -60,6 +60,8 @@ def run(words: list[str]) -> None:
             write_json(options.json, result)
     if options.plot is not None:
         draw(result, options.plot)
+    if options.read is None:  # whoever only reads a result has got all of it
+        _require_rows(result)
 
 
 def _plan(options: Bench) -> Plan:
@@ -76,6 +78,14 @@ def _require_places(options: Bench, sections: Sequence[str]) -> None:
     for path in (options.json, options.plot):
         if path is not None:
             require_writable(path)
+
+
+def _require_rows(result: dict[str, Any]) -> None:
+    """Raise if a measurement has failed.  Its reason is among the notes as well, but a script sees only the exit code:
+    a result in which rows are missing must not pass for a whole one (`benchmarks/training.py` does the same)."""
+    why = [line for lines in result["failed"].values() for line in lines]
+    if why:
+        raise InputError(f"without a row: {'; '.join(why)}")
 
 
 def _read(path: Path) -> dict[str, Any]:
