@@ -13,7 +13,7 @@ from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
 from windtunnel.study.running.duration import CPU_SLOWER, disk_bytes, duration, plan_seconds, require_disk
-from windtunnel.study.running.sitting import Say, Scope, Sitting, Watch
+from windtunnel.study.running.sitting import Say, Scope, Sitting, TrackerOf
 from windtunnel.training.files import locked
 
 MOST_LANES = 16  # each holds a copy of torch and of its networks
@@ -30,7 +30,7 @@ def reproduce(
     trainings: int = 1,
     plan: Plan | None = None,
     say: Say | None = None,
-    watch: Watch | None = None,
+    watch: TrackerOf | None = None,
 ) -> StudyFolder:
     """Run the study of a preset, or go on with it, and return its folder.
 

@@ -23,7 +23,8 @@ from windtunnel.training.turn import turn
 SETUP_MINUTES = 0.75  # with less than this left, a GPU would only compile
 
 Say = Callable[[str], None]
-Watch = Callable[[str], Tracker | str]
+TrackerOf = Callable[[str], Tracker | str]
+"""The tracker, or its name, of the training that a heading announces."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Sitting:
         device: str,
         max_minutes: float | None = None,
         say: Say = lambda line: None,
-        watch: Watch = lambda heading: "none",
+        watch: TrackerOf = lambda heading: "none",
         scope: Scope | None = None,
         started: float | None = None,
         turns: Path | None = None,
