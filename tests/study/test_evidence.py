@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from tests.study.planted import Planted
-from tests.study.test_claims import PLANTS
+from tests.study.plants import PLANTS
 from windtunnel.geometry.ladder_survey import _dissociation
 from windtunnel.study.claim import judge
 from windtunnel.study.claims import CLAIMS, claim

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.study.planted import Planted, around
-from tests.study.test_claims import PLANTS
+from tests.study.plants import PLANTS
 from windtunnel.study.claims import claim
 from windtunnel.study.claims.robustness import gap_over_spread
 from windtunnel.study.evidence import less_null
