@@ -16,6 +16,7 @@ import readers  # noqa: E402
 import results_page  # noqa: E402
 import speed_parts  # noqa: E402
 import study_findings  # noqa: E402
+import tables  # noqa: E402
 import unshown  # noqa: E402
 import unshown_page  # noqa: E402
 
@@ -48,6 +49,10 @@ UNTRUE = {
         "recall-mlp",
         lambda c: c["primitive"].update(share=c["primitive"]["share"] | {"mean": 0.1}),
     ),
+    "binding: not all are trained on the same episodes": (
+        "recall-mamba-long",
+        lambda c: c["recipe"]["tunnel"].update(mixed=False),
+    ),
     "length: nobody goes on": ("hmm-mamba", lambda c: scored(c, 0.5, "length-200-beyond")),
     "pictures: clusters of something else": (
         "hmm-mamba",
@@ -77,6 +82,21 @@ def test_the_two_stacked_lstms_are_told_apart(study):
     for told in study_findings.filtering(study):
         guess, header = told.index("stays at a uniform guess"), told.index("what the header alone tells (")
         assert guess < header and "0.51" in told[guess:header] and "2.67M" in told[guess:header]
+
+
+def test_on_which_episodes_recall_was_trained_is_told(study):
+    """In the study some have fewer pairs, which is easier; the times to fidelity stand beside it and are of others."""
+    models = ("transformer", "linear-attention", "mamba", "mamba-long", "lstm", "mlp")
+    cells = {f"recall-{name}": copy.deepcopy(study.cells[f"recall-{name}"]) for name in models}
+    for cell in cells.values():
+        cell["recipe"]["tunnel"] |= {"pairs": 32, "mixed": False}
+    for told in study_findings.binding(study):
+        assert "ecall of 64 pairs" in told and "episodes of up to 64 pairs" in told
+    for told in study_findings.binding(Evidence({**study.cells, **cells})):
+        assert "ecall of 32 pairs" in told and "episodes of 32 pairs each" in told and "fewer" not in told
+    (line,) = tables.on_recall(["hmm", "recall queries=64"])
+    assert "every episode of training has all 64 pairs here" in line
+    assert tables.on_recall(["hmm", "recall queries=64 mixed=True"]) == []
 
 
 def test_seconds_of_a_shared_card_have_an_asterisk_and_say_why(tmp_path):

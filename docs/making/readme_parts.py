@@ -13,7 +13,7 @@ from pathlib import Path
 from claims_page import counted
 from findings import in_short
 from readme_speed import speed
-from tables import BUDGET, budget, interval, load
+from tables import BUDGET, budget, interval, load, on_recall
 
 from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.folder.files import markdown
@@ -22,6 +22,7 @@ from windtunnel.study.paper_plan import ARCHITECTURES
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.trials import PRIMITIVES
+from windtunnel.training.speed.records import world_of
 from windtunnel.training.standard import NAMED
 
 FIGURE = "docs/primitives.svg"
@@ -67,11 +68,12 @@ def parts(results: Path, study: StudyFolder | None) -> dict[str, str]:
 
 def reach(folder: Path, study: StudyFolder | None) -> str:
     """A row per recipe; then exact filters that see only the last observations, for scale."""
-    rows, devices = [], set()
+    rows, devices, worlds = [], set(), set()
     for name, (words, published) in REACH.items():
         result = load(folder / f"{name}.json")
         home, recipe = result["scores"]["home"], result["recipe"]
         devices.add(result["environment"]["device"])
+        worlds.add(world_of(recipe["tunnel"]))
         longer, now = result["scores"].get("length-50"), NAMED[name]()
         if (now.steps, now.batch) != (recipe["steps"], recipe["batch"]):
             words += f" (the recipe has {now.steps:,} steps of {now.batch:,} now)"
@@ -84,7 +86,7 @@ def reach(folder: Path, study: StudyFolder | None) -> str:
     columns += ["per sequence at length 50, trained at 20", "the paper's entropy error at 20"]
     told = f"{' / '.join(sorted(devices))}; intervals are 95%, over seeds (over sequences where there is one)."
     told += " On the HMM the target is the exact belief; the optimiser is Muon where no other is named."
-    return "\n".join([told, "", *markdown(columns, rows)])
+    return "\n".join([" ".join([told, *on_recall(worlds)]), "", *markdown(columns, rows)])
 
 
 def _filters(evidence: Evidence) -> list[list[str]]:

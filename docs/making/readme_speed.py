@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from records_page import load_attempts
-from tables import load, marks_of_counts, share_of_rate
+from tables import load, marks_of_counts, on_recall, share_of_rate
 
 from windtunnel import tunnels
 from windtunnel.study.folder.files import markdown
@@ -44,7 +44,8 @@ def speed(results: Path) -> str:
         f" {CHANGED}: with other settings, so not the training that its neighbours tell of;"
         " docs/records.md names them, and who holds the record."
     )
-    return "\n".join([" ".join([told, *marks_of_counts(rows)]), "", *markdown(columns, rows)])
+    worlds = [_world(row[0]) for row in rows if any(row[-len(TARGETS) :])]
+    return "\n".join([" ".join([told, *on_recall(worlds), *marks_of_counts(rows)]), "", *markdown(columns, rows)])
 
 
 def _others(attempts: list[Attempt], shown: set[str]) -> Iterator[tuple[str, list[str]]]:
@@ -58,8 +59,12 @@ def _others(attempts: list[Attempt], shown: set[str]) -> Iterator[tuple[str, lis
 def _tried(attempts: list[Attempt], case: str) -> list[Attempt]:
     """Attempts with the recipe of a case in its own world, however changed otherwise."""
     name = case.replace("/", "-")
-    world = world_of(tunnels.to_dict(attempted()[name].tunnel))
-    return [one for one in attempts if one.recipe.split()[0] == name and one.key[1] == world]
+    return [one for one in attempts if one.recipe.split()[0] == name and one.key[1] == _world(case)]
+
+
+def _world(case: str) -> str:
+    """That of its recipe."""
+    return world_of(tunnels.to_dict(attempted()[case.replace("/", "-")].tunnel))
 
 
 def _seconds(attempts: list[Attempt], case: str, target: float) -> str:

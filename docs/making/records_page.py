@@ -7,7 +7,7 @@ import math
 import statistics
 from pathlib import Path
 
-from tables import table
+from tables import on_recall, table
 
 from windtunnel.training.speed.cases import PAIRS
 from windtunnel.training.speed.records import EXACT_BELIEF, Attempt, attempts_in, records, rulings
@@ -47,7 +47,8 @@ def page(attempts: list[Attempt]) -> str:
         " A network is looked at a few times a second (`every_s` in the files), so times are that coarse."
         " A pass is confirmed on 20,000 further validation episodes unless the file says otherwise. A record is"
         " replaced only by an attempt of at least five seeds that is faster at p < 0.01 (one-sided rank-sum test). A"
-        " world with other settings than the usual ones, which are then named, has records of its own.",
+        " world with other settings than the usual ones, which are then named, has records of its own."
+        + "".join(f" {line}" for line in on_recall(one.key[1] for one in attempts)),
         "",
     ]
     if not attempts:

@@ -87,6 +87,14 @@ def filtering(evidence: Evidence) -> tuple[str, str]:
     )
 
 
+def _recalled(evidence: Evidence, models: tuple[str, ...]) -> tuple[int, bool]:
+    """How many pairs the networks of these cells were trained to recall, and whether some episodes had fewer."""
+    trained = [evidence.cell(f"recall-{name}")["recipe"]["tunnel"] for name in models]
+    worlds = {(tunnel["pairs"], tunnel["mixed"]) for tunnel in trained}
+    _need(len(worlds) == 1, "networks on recall were not all trained on the same episodes")
+    return worlds.pop()
+
+
 def binding(evidence: Evidence) -> tuple[str, str]:
     mamba, lstm, linear = (_share(evidence, f"{REPLACED}-{name}") for name in ("mamba", "lstm", "linear-attention"))
     transformer, linear_recall = (_share(evidence, f"recall-{name}") for name in ("transformer", "linear-attention"))
@@ -95,19 +103,26 @@ def binding(evidence: Evidence) -> tuple[str, str]:
     longer = evidence.share("recall-mamba-long")
     learnt = f"on {longer['successes']} of {len(longer['per_seed'])} seeds"
     times = evidence.cell("recall-mamba-long")["sequences"] / evidence.cell("recall-mamba")["sequences"]
+    pairs, mixed = _recalled(evidence, ("transformer", "linear-attention", "mamba", "mamba-long", "lstm", "mlp"))
+    episodes = f"episodes of up to {pairs} pairs" if mixed else f"episodes of {pairs} pairs each"
+    easier = (
+        f" Episodes with fewer pairs are easier to learn from: who learns where every one has {pairs}, stands in"
+        " [records.md](records.md)." * mixed
+    )
     brief = (
         f"In bijection with replacement Mamba realises {mamba} of what binding is worth, the LSTM {lstm}, linear"
-        f" attention, without a softmax, {linear}. In recall of 64 pairs, the harder test, the Transformer"
-        f" {transformer}, linear attention {linear_recall}; Mamba learns it {learnt}, trained longer; the LSTM's"
-        " training failed there, which shows nothing."
+        f" attention, without a softmax, {linear}. In recall of {pairs} pairs, the harder test, after training on"
+        f" {episodes}, the Transformer {transformer}, linear attention {linear_recall}; Mamba learns it {learnt},"
+        " trained longer; the LSTM's training failed there, which shows nothing."
     )
     return brief, (
         f"Looking up what was bound before, in bijection with replacement: {mamba} of what it is worth is realised by"
         f" Mamba and {lstm} by the LSTM, which the paper says cannot, and {linear} by linear attention, without a"
-        f" softmax. Recall of 64 pairs is harder: within the compared budget the Transformer learns it ({transformer})"
-        f" and linear attention ({linear_recall}), Mamba with {times:.2g} times as much {learnt}. LSTM and MLP, which"
-        " were not given more, end worse than one who knows which values were stored but not under which key: their"
-        " training failed, so the test says nothing about binding."
+        f" softmax. Recall of {pairs} pairs is harder: trained on {episodes}, within the compared budget the"
+        f" Transformer learns it ({transformer}) and linear attention ({linear_recall}), Mamba with {times:.2g} times"
+        f" as much {learnt}. LSTM and MLP, which were not given more, end worse than one who knows which values were"
+        " stored but not under which key: their training failed, so the test says nothing about binding."
+        f"{easier}"
     )
 
 

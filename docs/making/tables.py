@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from windtunnel.study.folder.files import markdown
+from windtunnel.study.paper_plan import trained_on
 from windtunnel.study.quantity import Quantity
 from windtunnel.training.stages import batch_told
+from windtunnel.tunnels import Recall
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -52,6 +55,18 @@ def share_of_rate(row: dict[str, Any], digits: int = 0) -> str:
 def marks_of_counts(rows: list[list[str]]) -> list[str]:
     """What explains the marks of `share_of_rate` that are in these cells."""
     return [f"{why}." for why in (COUNTED_BEFORE, COUNTED_BELOW) if any(why[0] in cell for row in rows for cell in row)]
+
+
+def on_recall(worlds: Iterable[str]) -> list[str]:
+    """Worlds as `records.world_of` names them -> what no name tells: which are harder to learn than the study's."""
+    usual = Recall()
+    plain = any(world.split()[0] == "recall" and "mixed=True" not in world for world in worlds)
+    if not plain or trained_on(usual) == usual:
+        return []
+    return [
+        f"On recall every episode of training has all {usual.pairs} pairs here; the study trains on episodes of up to"
+        " so many, which are easier to learn from."
+    ]
 
 
 BUDGET = "seeds × steps × batch"
