@@ -204,7 +204,7 @@ def test_pairs_that_were_only_timed_to_a_fidelity_are_told_too():
     tried += [small]  # another world, and no time of this one
     assert dict(readme_speed._others(tried, {"hmm/mlp"})) == {
         "bijection/lstm": ["4.0", "", "not reached"],
-        "hmm/mamba": ["5.0 (2 of 2)", "", ""],
+        "hmm/mamba": ["4.0 (2 of 2)", "", ""],
         "hmm/lstm": ["not reached† (2 of 5)", "", ""],
         "recall/mlp": ["not reached (0 of 1)", "", ""],
     }

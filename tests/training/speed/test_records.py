@@ -45,6 +45,15 @@ def test_an_attempt_knows_whether_its_work_was_compiled_before():
         assert (found.cache_filled, found.note) == (filled, note)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "median"),
+    [((3, 1, 2), 2), ((4, 1, 2, 3), 2.5), ((1, math.inf, 2, 3), 2.5), ((1, 2, math.inf, math.inf), math.inf)],
+)
+def test_the_median_of_an_even_number_lies_between_the_two_in_the_middle(seconds, median):
+    """And is no number where one of these never passed."""
+    assert attempt(seconds).median_s == median
+
+
 def test_p_of_five_against_five():
     """One of the 252 ways to deal ten times into two fives; by hand."""
     assert p_faster([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]) == pytest.approx(1 / 252)
