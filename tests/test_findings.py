@@ -167,6 +167,18 @@ def test_the_sentence_on_readers_needs_a_best_reader_that_is_inert(tmp_path):
     assert readers.finding(kept(tmp_path / "changed", readers.FILE, used)) is None
 
 
+@pytest.mark.parametrize("networks", [(), (readers.ONE,), ("hmm-mamba",)])
+def test_the_sentence_on_readers_needs_another_network_that_is_alike(tmp_path, networks):
+    """And falls away without one."""
+
+    def only(*names: str):
+        return lambda plain: plain.update(decoded=[row for row in plain["decoded"] if row["network"] in names])
+
+    assert readers.finding(kept(tmp_path / "fewer", readers.FILE, only(*networks))) is None
+    brief, full = readers.finding(kept(tmp_path / "two", readers.FILE, only(readers.ONE, "hmm-mamba"))) or ("", "")
+    assert "likewise 1 other network)" in brief and "Likewise in Mamba (" in full
+
+
 def test_what_the_page_reads_is_what_the_benchmark_writes(monkeypatch, capsys):
     """A small network, hardly trained: every reading is there, and it has nothing beyond chance to tell."""
     small = {"depth": 1, "width": 16, "heads": 1, "positions": "none"}

@@ -49,10 +49,12 @@ def section(results: Path) -> list[str]:
 
 
 def finding(results: Path) -> tuple[str, str] | None:
-    """In one sentence and in full; None unless it holds in each network."""
+    """In one sentence and in full; None unless it holds in each network, and in others than one."""
     rows = rows_of(results)
     networks: list[str] = list(dict.fromkeys(row["network"] for row in rows))
     belief = {name: [r for r in rows if r["network"] == name and r["target"] == "belief"] for name in networks}
+    if not {ONE} < {*networks} or not all(belief.values()):  # the sentence says "likewise in", so it needs another one
+        return None
     best = {name: max(mine, key=lambda row: row["r_squared"]) for name, mine in belief.items()}
     used = {}
     for name, mine in belief.items():
@@ -61,7 +63,7 @@ def finding(results: Path) -> tuple[str, str] | None:
             return None
         used[name] = max(enough, key=lambda row: row["r_squared"])
     entropy = [row for row in rows if row["target"] == "entropy" and row["r_squared"] >= QUARTER]
-    if ONE not in networks or not entropy or max(row["high"] for row in entropy) > INERT:
+    if not entropy or max(row["high"] for row in entropy) > INERT:
         return None
     first, second = best[ONE], used[ONE]
     others = [WORDS.get(name, name) for name in networks if name != ONE]
@@ -73,7 +75,7 @@ def finding(results: Path) -> tuple[str, str] | None:
     brief = (
         f"Not so: R² {first['r_squared']:.2g} along directions that move the prediction {first['moved']:.2g} of the"
         f" way, R² {second['r_squared']:.2g} along others that move it {second['moved']:.2g} (one HMM Transformer of"
-        f" the zoo; likewise {len(others)} other networks)."
+        f" the zoo; likewise {len(others)} other network{'s' * (len(others) > 1)})."
     )
     return brief, (
         f"The linear map that reads the HMM Transformer's belief best (R² {first['r_squared']:.2g}) does so along"
