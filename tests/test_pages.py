@@ -227,6 +227,19 @@ def test_float32_is_held_against_bfloat16_of_the_same_recipe(tmp_path):
     (folders["float32"] / "r.json").write_text(json.dumps(other))
     with pytest.raises(InputError, match="must be of the same recipe and seeds"):
         results_page.precision_part(*folders.values())
+    (folders["bfloat16"] / "r.json").unlink()
+    with pytest.raises(InputError, match=r"float32/r\.json: must have its like, .*bfloat16/r\.json"):
+        results_page.precision_part(*folders.values())
+
+
+def test_a_result_that_fits_nowhere_is_one_line(monkeypatch, capsys):
+    def refuse(root):
+        raise InputError("r.json: must have its like")
+
+    monkeypatch.setattr(pages, "ledger", refuse)
+    with pytest.raises(SystemExit) as stopped:
+        pages.main(["--check"])
+    assert stopped.value.code == 2 and capsys.readouterr().err == "error: r.json: must have its like\n"
 
 
 def test_the_map_has_every_file_and_every_room_in_the_order_of_the_house():

@@ -23,6 +23,7 @@ import readme_parts
 import records_page
 import results_page
 
+from windtunnel.errors import InputError
 from windtunnel.study import zoo
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.folder.ledger import summaries
@@ -84,11 +85,20 @@ def main(words: list[str] | None = None) -> None:
     if not (options.root / "README.md").is_file():
         print(f"error: --root = {str(options.root)!r}: must be the folder of the repository", file=sys.stderr)
         sys.exit(2)
+    try:
+        make(options.root, options.check)
+    except InputError as error:  # of a result file
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def make(root: Path, check: bool) -> None:
+    """All of them, or only say which are not up to date."""
     for made in (ledger, pages):
-        wanted = made(options.root)
-        if not options.check:
-            write(options.root, wanted)
-        elif old := stale(options.root, wanted):
+        wanted = made(root)
+        if not check:
+            write(root, wanted)
+        elif old := stale(root, wanted):
             sys.exit(f"not what the results say: {', '.join(old)}; run: python docs/making/pages.py")
 
 

@@ -78,6 +78,8 @@ def _side_by_side(first: Path, second: Path, words: tuple[str, str], apart: str 
     """Results of one name in two folders, of the same recipe and seeds but for one option; seconds are not told."""
     rows = []
     for path in sorted(second.glob("*.json")):
+        if not (first / path.name).exists():
+            raise InputError(f"{path}: must have its like, {first / path.name}, to be told beside it")
         before, after = load(first / path.name), load(path)
         one, other = ({k: v for k, v in result["recipe"].items() if k != apart} for result in (before, after))
         if one != other:
