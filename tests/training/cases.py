@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -78,6 +79,10 @@ def no_compiler(function: Callable[..., Any], **options: Any) -> Callable[..., A
         raise TorchDynamoException("no compiler at all\n\nSet TORCHDYNAMO_VERBOSE=1 for a long story")
 
     return fail
+
+
+MUST_COMPILE = pytest.mark.filterwarnings("error::windtunnel.models.compiled.NotCompiled")
+"""For tests of what is compiled: it may not fall back, with a warning, on the plain form that it is held against."""
 
 
 def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.training.cases import SMALL_HMM, VARIANTS, tiny
+from tests.training.cases import MUST_COMPILE, SMALL_HMM, VARIANTS, tiny
 from windtunnel import models
 from windtunnel.models import SequenceModel
 from windtunnel.models.kernels import without_kernels
@@ -21,7 +21,7 @@ from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.speed.cases import attempted
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, MUST_COMPILE]
 
 DEVICE = "cuda"
 RECIPES = {  # the widths and lengths of each, two blocks of it, and so many episodes: no kernel depends on those

@@ -16,14 +16,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, counts, tiny
+from tests.training.cases import BIJECTION, MUST_COMPILE, SMALL_HMM, VARIANTS, counts, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import Recipe, load, train
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.sitting import Sitting
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, MUST_COMPILE]
 
 DEVICE = "cuda"
 
