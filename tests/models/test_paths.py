@@ -272,12 +272,14 @@ def test_the_kernels_of_triton_go_by_the_names_they_are_asked_for(monkeypatch):
 
 
 def test_the_kernels_in_use_are_named(monkeypatch):
-    for name in ("short_attention", "selective_scan", "add_norm", "bias_gelu", "unit_lower_inverse", "mamba_core"):
-        monkeypatch.setattr(kernels, name, None)
-    assert kernels.in_use("cuda") == []
-    monkeypatch.setattr(kernels, "add_norm", lambda: None)
-    monkeypatch.setattr(kernels, "mamba_core", lambda: None)
-    assert kernels.in_use("cuda:0") == ["add_norm", "mamba_core"] and kernels.in_use("cpu") == []
+    for name in kernels.__annotations__:
+        monkeypatch.setattr(kernels, name, lambda: None)
+    assert [*kernels.in_use("cuda"), "mamba_core_compiles"] == [*kernels.__annotations__]  # which is no kernel
+    with kernels.without_kernels():
+        assert kernels.in_use("cuda") == []
+        monkeypatch.setattr(kernels, "add_norm", lambda: None)
+        monkeypatch.setattr(kernels, "mamba_core", lambda: None)
+        assert kernels.in_use("cuda:0") == ["add_norm", "mamba_core"] and kernels.in_use("cpu") == []
 
 
 def test_every_shape_is_compiled_however_many_there_are():

@@ -31,6 +31,7 @@ mamba_core: Callable[..., Tensor] | None = None
 """`mamba_cuda.mamba_core`."""
 mamba_core_compiles: Callable[..., bool] | None = None
 """`mamba_cuda.compiles`."""
+_NAMES = tuple(__annotations__)  # of all those above
 
 
 def _of_triton() -> dict[str, Any]:
@@ -65,15 +66,8 @@ _WIDEST = 128  # channels per head
 
 def in_use(device: str) -> list[str]:
     """Names of the kernels that may serve on a device, for the record of a measurement: none on a CPU."""
-    there = {
-        "short_attention": short_attention,
-        "selective_scan": selective_scan,
-        "add_norm": add_norm,
-        "bias_gelu": bias_gelu,
-        "unit_lower_inverse": unit_lower_inverse,
-        "mamba_core": mamba_core,
-    }
-    return [name for name, kernel in there.items() if kernel is not None and device.startswith("cuda")]
+    there = [name for name in _NAMES if globals()[name] is not None and name != "mamba_core_compiles"]  # no kernel
+    return there if device.startswith("cuda") else []
 
 
 def takes_short_attention(qkv: Float[Tensor, "n T 3 H d"]) -> bool:
@@ -98,7 +92,7 @@ def takes_inverse(lower: Float[Tensor, "... C C"]) -> bool:
 @contextlib.contextmanager
 def without_kernels() -> Iterator[None]:
     """Every kernel taken away, as on a machine that has none: the plain forms serve, so that one can compare."""
-    held = {name: globals()[name] for name in __annotations__}
+    held = {name: globals()[name] for name in _NAMES}
     try:
         globals().update(dict.fromkeys(held))
         yield
