@@ -14,6 +14,7 @@ import hashlib
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from windtunnel.errors import InputError, require_choice
 from windtunnel.models.compiled import must_compile
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
-from windtunnel.training.recipe import Recipe
+from windtunnel.training.recipe import Optimiser, Recipe, Schedule
 from windtunnel.training.speed import growth
 from windtunnel.training.speed.bench import TOGETHER
 from windtunnel.training.speed.cases import attempted, cases
@@ -54,8 +55,10 @@ def chosen(words: list[str], settings: list[str], cases_of_seeds: list[str]) -> 
 
 
 def kind(recipe: Recipe) -> str:
-    """A name for what is compiled: sections share theirs, and seeds, steps and names change nothing."""
-    return hashlib.sha256(repr(recipe.with_options(seeds=(0,), steps=1, name="")).encode()).hexdigest()[:16]
+    """A name for what is compiled, forward pass and sampler: sections share theirs, and seeds, steps, names and what an
+    optimiser does with the gradient change nothing."""
+    alike = replace(recipe, optimiser=Optimiser(), schedule=Schedule()).with_options(seeds=(0,), steps=1, name="")
+    return hashlib.sha256(repr(alike).encode()).hexdigest()[:16]
 
 
 def unlike(recipes: dict[str, Recipe]) -> dict[str, Recipe]:

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from warm import chosen, unlike  # noqa: E402
+from warm import chosen, kind, unlike  # noqa: E402
 
 from windtunnel.errors import InputError  # noqa: E402
 from windtunnel.training.speed.cases import PAIRS  # noqa: E402
@@ -22,6 +22,16 @@ def test_sections_and_recipes_share_what_they_share():
     kinds = unlike(found)
     assert "hmm-mamba" in kinds and "seeds hmm/mamba" not in kinds and "seeds hmm/mamba, larger" in kinds
     assert sum(name.startswith("growth") for name in kinds) == 13  # 4 axes by 3 factors, and the base
+
+
+def test_what_an_optimiser_does_is_not_compiled():
+    """An attempt at another rate finds the forward pass and the sampler of the recipe as it is."""
+    plain, changed = (
+        *chosen(["bijection-transformer"], [], []).values(),
+        *chosen(["bijection-transformer"], ["average=0.99", "lr=0.001", "steps=1400"], []).values(),
+    )
+    assert kind(plain) == kind(changed)
+    assert kind(plain) != kind(plain.with_options(precision="float32"))
 
 
 def test_every_pair_differs_from_every_other():
