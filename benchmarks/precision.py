@@ -79,14 +79,14 @@ def main() -> None:
         require_choice("--only", name, zoo.names())
     columns = f"{'kernels: one batch':>18s} {'mean':>9s} {'plain: one batch':>17s} {'mean':>9s} {'sampling':>9s}"
     print(f"{'network':24s} {columns}")
-    rows = []
+    rows, where = [], environment(device)
     for name in names:
         row = measure(name, options.batches, device)
         rows.append(row)
+        save(options.json, {"environment": where, "precision": rows})  # after every row: time may run out
         ours, plain = row["kernels"], row["plain"]
         told = f"{ours['one_batch']:18.4f} {ours['mean']:9.5f} {plain['one_batch']:17.4f} {plain['mean']:9.5f}"
         print(f"{name:24s} {told} {row['sampling']:9.3f}", flush=True)
-    save(options.json, {"environment": environment(device), "precision": rows})
 
 
 if __name__ == "__main__":
