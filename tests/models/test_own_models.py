@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import nn
@@ -54,6 +56,20 @@ def test_any_callable_is_a_model(tunnel):
     again = models.build(lambda world: Bag(world), tunnel, seed=3)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters()))
     assert model.log_probs(tunnel.sample(3).inputs).dtype == torch.float32
+
+
+@pytest.mark.parametrize("model", ["transformer", lambda tunnel: models.build("mlp", tunnel, depth=3, width=96)])
+def test_weights_are_those_of_the_seed_in_whatever_thread_they_are_drawn(model):
+    """A factory that calls `build` itself is one thread's work, too."""
+
+    def weights(seed: int) -> torch.Tensor:
+        return torch.cat([p.detach().flatten() for p in models.build(model, TUNNEL, seed=seed).parameters()])
+
+    state, seeds = torch.get_rng_state(), [0, 1, 2, 3] * 3
+    alone = [weights(seed) for seed in seeds]
+    with ThreadPoolExecutor(4) as threads:
+        assert all(map(torch.equal, threads.map(weights, seeds), alone))
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_registered_name(registered):

@@ -6,14 +6,18 @@
     build("lstm", tunnel, style="stacked")                      options; size 857,000 when nothing else is said
     build(factory, tunnel)                                      any function from a tunnel to a module, see `adapt`
 
-Initial weights depend on `seed` alone: they are drawn on the CPU, and the caller's random state is left as it was.
+Initial weights depend on `seed` alone, also where several threads build: they are drawn on the CPU, and the caller's
+random state is left as it was.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
+from threading import RLock
 from typing import Any
 
 import torch
@@ -31,6 +35,8 @@ from windtunnel.tunnels.base import Tunnel, require_tunnel
 from windtunnel.tunnels.random import check_seed
 
 DEFAULT_PARAMS = 857_000  # what a model gets when neither size nor shape is given, so that all are of one size
+
+_DRAWING = RLock()  # of the thread that may draw; it may take it again, as a factory may call `build`
 
 
 def build(
@@ -64,12 +70,15 @@ def build(
         sized = {"params": params, "max_length": max_length, "preset": preset}
         given |= {name: value for name, value in sized.items() if value is not None}
         name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
-        return _seeded(seed, lambda: adapt(_call(found, tunnel, given, name), tunnel, name))
+        with seeded(seed):
+            return adapt(_call(found, tunnel, given, name), tunnel, name)
     sizes = Sizes.of(tunnel, max_length)
     config = resolve(found, sizes, params=params, preset=preset, given=given)
-    built = _seeded(seed, found, config, sizes)
+    with seeded(seed):
+        built = found(config, sizes)
     if not (isinstance(model, str) and is_built_in(model)):  # ours are tested
-        _seeded(seed, require_causal, built, tunnel, model if isinstance(model, str) else model.__name__)
+        with seeded(seed):
+            require_causal(built, tunnel, model if isinstance(model, str) else model.__name__)
     if params is not None and not quiet:
         print(describe(built), file=sys.stderr)
     return built
@@ -125,14 +134,19 @@ def from_spec(spec: dict[str, Any], *, seed: int = 0) -> SequenceModel:
         shape, measures = cls.config_class(**config), Sizes(**sizes)
     except TypeError as error:
         raise InputError(f"model spec = {spec!r}: must have the config and sizes of a {name} ({error})") from None
-    return _seeded(seed, cls, shape, measures)
+    with seeded(seed):
+        return cls(shape, measures)
 
 
-def _seeded(seed: int, function: Any, *arguments: Any) -> Any:
-    """Call with the CPU generator seeded, and put its state back afterwards."""
-    with torch.random.fork_rng(devices=[]):
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Meanwhile torch draws on the CPU from `seed`; its state is put back afterwards.
+
+    torch has one generator for all threads: one that comes while another draws waits for it.
+    """
+    with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed: that would reseed the GPUs too
-        return function(*arguments)
+        yield
 
 
 def _call(factory: Factory, tunnel: Tunnel, given: dict[str, Any], name: str) -> nn.Module:
