@@ -4,7 +4,10 @@ Left to itself torch splits every operation over the cores.  Those of a small ne
 threads wait for each other hundreds of times per step, and should another process hold one of the cores, each wait
 lasts a time slice.  Two halves meet once per step.
 
-The split depends on the recipe alone, never on the machine, and so do the weights.
+Each half has one thread however many cores there are.  The split then depends on the recipe alone, never on the
+machine, and so do the weights of every built-in network: with several threads to an operation some gradients (a bias, a
+norm's weight) are added up in another order.  On two cores that costs nothing; on many a large network would gain from
+more, but that is work for a GPU, and weights that anybody can make again are worth more here.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ def worth_halving(batch: int, positions: int) -> bool:
 
 
 def in_halves(work: Callable[[slice], Result], count: int) -> tuple[Result, Result]:
-    """`work` on each half of 0 … count − 1, side by side; to be called with `half_the_threads`."""
+    """`work` on each half of 0 … count − 1, side by side; to be called within `one_thread`."""
     first, second = slice(0, count // 2), slice(count // 2, count)
     later = _other_thread().submit(work, second)
     try:
@@ -41,10 +44,10 @@ def in_halves(work: Callable[[slice], Result], count: int) -> tuple[Result, Resu
 
 
 @contextmanager
-def half_the_threads() -> Iterator[None]:
-    """Meanwhile the operations of this thread use half of torch's threads: on two cores, one."""
+def one_thread() -> Iterator[None]:
+    """Meanwhile the operations of the calling thread use no other."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(max(1, threads // 2))
+    torch.set_num_threads(1)
     try:
         yield
     finally:
@@ -54,8 +57,7 @@ def half_the_threads() -> Iterator[None]:
 def _other_thread() -> ThreadPoolExecutor:
     global _worker
     if _worker is None:
-        threads = torch.get_num_threads()  # already halved
-        _worker = ThreadPoolExecutor(1, "halves", initializer=torch.set_num_threads, initargs=(threads,))
+        _worker = ThreadPoolExecutor(1, "halves", initializer=torch.set_num_threads, initargs=(1,))
     return _worker
 
 

@@ -22,7 +22,7 @@ from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluati
 from windtunnel.models.adapt import require_causal
 from windtunnel.models.compiled import specialised
 from windtunnel.models.registry import Factory, is_built_in
-from windtunnel.training.halves import half_the_threads, in_halves, worth_halving
+from windtunnel.training.halves import in_halves, one_thread, worth_halving
 from windtunnel.training.optimiser import Stepper, finish_together
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.schedule import rate_table
@@ -120,7 +120,7 @@ class Network:
         return loss + other_loss
 
     def _threads(self) -> AbstractContextManager[None]:
-        return half_the_threads() if self._few_threads else nullcontext()
+        return one_thread() if self._few_threads else nullcontext()
 
     def advance(self) -> None:
         """One step.  Waits for a GPU only where the batch grows, to hear which step it is."""
