@@ -170,6 +170,19 @@ def test_finite_sees_every_part_of_the_state():
     assert net.finite()
 
 
+def test_a_buffer_need_not_be_finite():
+    """That of a causal mask seldom is, and no training ever moves it."""
+
+    class Masked(Counts):
+        def __init__(self, tunnel):
+            super().__init__(tunnel)
+            self.register_buffer("mask", torch.full((8, 8), -torch.inf).triu(1))
+
+    net = network(factory=Masked, model_options={})
+    net.advance()
+    assert net.finite()
+
+
 def test_seeds_differ_in_weights_and_data():
     a, b = network(seed=0), network(seed=1)
     assert not torch.equal(a.model.head.weight, b.model.head.weight)

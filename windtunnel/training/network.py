@@ -185,8 +185,12 @@ class Network:
             parameter.data, mean.data = mean.data, parameter.data
 
     def finite(self) -> bool:
-        """Is all of its state finite?  Waits for the device, so it is asked only before something is kept."""
-        return bool(torch.stack([value.isfinite().all() for value in self.state().values()]).all())
+        """Is all that training moves finite?  A buffer need not be: that of a causal mask is −∞ above the diagonal.
+
+        Waits for the device, so it is asked only before something is kept.
+        """
+        moved = [*self.parameters, *self.stepper.state().values(), *(self.average or ()), self.loss_sum]
+        return bool(torch.stack([value.isfinite().all() for value in moved]).all())
 
     # --- what is saved
     def weights(self) -> dict[str, Tensor]:
