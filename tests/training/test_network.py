@@ -12,6 +12,8 @@ from torch import nn
 from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, Counts, same, tiny
 from windtunnel import evaluate
 from windtunnel.errors import InputError
+from windtunnel.models import Sizes
+from windtunnel.models.transformer import Transformer
 from windtunnel.training.network import Network, finish_step
 
 
@@ -181,6 +183,48 @@ def test_a_buffer_need_not_be_finite():
     net = network(factory=Masked, model_options={})
     net.advance()
     assert net.finite()
+
+
+# --- what a model draws while it trains
+class Dropped(Transformer):
+    """A subclass of ours that is not ours: it draws random numbers."""
+
+    def embed(self, tokens, features, tap):
+        return F.dropout(super().embed(tokens, features, tap), 0.5, self.training)
+
+
+def dropped(tunnel) -> nn.Module:
+    return Dropped(Transformer.config_class(depth=1, width=16, heads=2, ff_width=32), Sizes.of(tunnel))
+
+
+@pytest.mark.parametrize("factory", [Moody, dropped])
+def test_a_model_of_one_s_own_draws_the_same_in_every_training(factory):
+    """Also where ours would be halved; and the caller's random state stays as it was."""
+    options = {"model_options": {}, "batch": 512}
+    first, again = network(factory=factory, **options), network(factory=factory, **options)
+    for seed, net in enumerate((first, again)):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        for _ in range(2):
+            net.advance()
+        assert torch.equal(torch.get_rng_state(), before)
+    assert same(first.state(), again.state())
+
+
+def test_every_seed_and_step_draws_noise_of_its_own():
+    drawn: list[torch.Tensor] = []
+
+    class Noisy(Counts):
+        def forward(self, tokens, features, readout):
+            if self.training:
+                drawn.append(torch.rand(4))
+            return super().forward(tokens, features, readout)
+
+    for seed in (0, 1, 2**32 - 1):
+        net = network(seed, Noisy, model_options={})
+        for _ in range(3):
+            net.advance()
+    assert len({tuple(noise.tolist()) for noise in drawn}) == len(drawn) == 9
 
 
 def test_seeds_differ_in_weights_and_data():

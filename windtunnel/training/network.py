@@ -20,6 +20,7 @@ from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.models.adapt import require_causal
+from windtunnel.models.build import seeded
 from windtunnel.models.compiled import specialised
 from windtunnel.models.registry import Factory, is_built_in
 from windtunnel.training.halves import in_halves, one_thread, worth_halving
@@ -30,6 +31,7 @@ from windtunnel.training.stages import Stage, stage_at
 from windtunnel.tunnels import STREAMS, Source
 
 _TRAIN = STREAMS.index("train")
+_NOISE = len(STREAMS)  # a stream that no episode comes from: what a model of one's own draws while it trains
 VALIDATION_SEED = 0  # all networks are validated on the same episodes
 
 
@@ -55,23 +57,27 @@ class Network:
         self._forward, self._sample = self.model.forward, self._draw
         # On a GPU the seed is a tensor: one compiled sampler then serves all seeds.
         self._key: int | Tensor = seed if self.device.type == "cpu" else torch.tensor(seed, device=device)
-        # Built-in models draw nothing while they train; one's own may (dropout), and must draw the same after a resume.
-        on_cpu, own = self.device.type == "cpu", not isinstance(built, models.SequenceModel)
-        self._own = factory is not None or not is_built_in(recipe.model)
-        self._seeded_steps = on_cpu and own
-        self._few_threads = on_cpu and not own
+        # Ours are tested to be causal, and to draw nothing while they train.  What a function of the user's returns may
+        # do either, a subclass of ours as well.
+        self._ours = factory is None and is_built_in(recipe.model)
+        self._on_cpu, self._compiled = self.device.type == "cpu", False
         self.enter(recipe.stages[0])
 
     def enter(self, stage: Stage) -> None:
         """From now on, batches of that stage."""
         self.stage = stage
-        self._halved = self._few_threads and worth_halving(stage.batch, self.recipe.tunnel.positions)
+        self._halved = self._single_threaded and worth_halving(stage.batch, self.recipe.tunnel.positions)
+
+    @property
+    def _single_threaded(self) -> bool:
+        """Does each operation run on one thread?  Not in the user's own modules: they cannot be halved."""
+        return self._ours and self._on_cpu and not self._compiled
 
     def compile(self) -> None:
         """Fuse the forward pass and the sampler; both still trace to the same numbers within rounding."""
         self._forward = models.compiled(self.model)
         self._sample = specialised(self._draw)
-        self._halved = self._few_threads = False
+        self._compiled, self._halved = True, False
 
     def sample(self) -> Batch:
         """The batch of this step, always fresh."""
@@ -120,7 +126,14 @@ class Network:
         return loss + other_loss
 
     def _threads(self) -> AbstractContextManager[None]:
-        return one_thread() if self._few_threads else nullcontext()
+        return one_thread() if self._single_threaded else nullcontext()
+
+    def _noise(self) -> AbstractContextManager[None]:
+        """What a model of one's own draws in this step (dropout), on a CPU: the same after a resume, and another for
+        every seed.  torch takes 32 bits to start from, so seed and step are mixed into one word."""
+        if self._ours or not self._on_cpu:
+            return nullcontext()
+        return seeded(int(Source(self.seed, _NOISE, self.step[None]).bits(site=0, count=1)))
 
     def advance(self) -> None:
         """One step.  Waits for a GPU only where the batch grows, to hear which step it is."""
@@ -132,11 +145,7 @@ class Network:
 
     def begin_step(self) -> None:
         """What a step does alone: gradient, bookkeeping, the weights that AdamW moves."""
-        if self._seeded_steps:
-            with torch.random.fork_rng(devices=[]):
-                torch.default_generator.manual_seed((self.seed << 32) + int(self.step))
-                loss = self._backward()
-        else:
+        with self._noise():
             loss = self._backward_in_halves() if self._halved else self._backward()
         with torch.no_grad():
             value = loss.double()
@@ -161,7 +170,7 @@ class Network:
     def validate(self) -> dict[str, float]:
         """KL and per-sequence entropy error in bits on the validation stream, of the weights that would be kept."""
         recipe = self.recipe
-        if self._own:  # again, as fresh weights may hide it: a head that starts at zero says the same whatever it reads
+        if not self._ours:  # again, as fresh weights may hide it: a head of zeros says the same whatever it reads
             require_causal(cast(models.SequenceModel, self.model), recipe.tunnel, recipe.model)
         self._swap_average()
         try:
