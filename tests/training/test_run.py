@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
+import warnings
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, counts, same, t
 from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.training import Run, load, train
+from windtunnel.training.folder import RunFolder
 from windtunnel.training.network import Network
 
 RECIPE = tiny(seeds=(4, 2), average=0.5)  # ladder 1, 2, 6
@@ -111,8 +114,6 @@ def test_a_run_in_memory_has_no_folder_and_no_ladder():
 
 
 def test_a_run_that_has_not_saved_yet_says_so(tmp_path):
-    from windtunnel.training.folder import RunFolder
-
     RunFolder(tmp_path).create(RECIPE, None)
     begun = load(tmp_path)
     assert begun.steps == 0 and not begun.finished and begun.ladder() == [] and begun.metrics() == []
@@ -133,6 +134,46 @@ def test_what_is_at_hand_of_a_run_that_is_not_all_the_way(run, tmp_path):
     assert same(part.models[0].state_dict(), run.model(first).state_dict())
     with pytest.raises(InputError, match="step = 999: must be one of"):
         load(tmp_path / "run", step=999).at_hand()
+
+
+def cut(run, folder, *steps) -> Run:
+    """A copy of the run whose seeds have gone no further than these steps."""
+    shutil.copytree(run.path, folder)
+    for seed, step in zip(run.recipe.seeds, steps, strict=True):
+        RunFolder(folder).seed(seed).forget_after(step)
+    return load(folder)
+
+
+def test_weights_of_different_steps_are_not_taken_for_one_network_s_seeds(run, tmp_path):
+    mixed = cut(run, tmp_path / "mixed", 6, 4)
+    assert "step 4 of 6 (weights of step 2 and 6)" in repr(mixed)
+    told = r"must be of one step, but are of step 6 for seed 4, 2 for seed 2: go on training, or .* load\(…, step=2\)$"
+    for ask in (lambda: mixed.models, lambda: wt.evaluate(mixed, episodes=8)):
+        with pytest.raises(InputError, match=told):
+            ask()
+    assert len(load(mixed.path, step=2).models) == 2
+    assert same(mixed.model(2).state_dict(), run.model(2, 2).state_dict())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        standing = mixed.at_hand().models  # the command line tells by itself which they are
+    assert same(standing[0].state_dict(), run.model(4).state_dict())
+    assert same(standing[1].state_dict(), run.model(2, 2).state_dict())
+    apart = cut(run, tmp_path / "apart", 6, 1)
+    path = apart.path / "seed-4/checkpoints.json"
+    listed = json.loads(path.read_text())
+    path.write_text(json.dumps(listed | {"ladder": listed["ladder"][1:]}))  # now no step is one that both have
+    with pytest.raises(InputError, match=r"but are of step 6 for seed 4, 1 for seed 2: go on training$"):
+        _ = apart.models
+
+
+def test_weights_older_than_the_run_are_told(run, tmp_path):
+    stopped = cut(run, tmp_path / "stopped", 4, 4)
+    assert "step 4 of 6 (weights of step 2)" in repr(stopped)
+    with pytest.warns(UserWarning, match="stopped: stands at step 4, but its last weights are of step 2$"):
+        assert len(stopped.models) == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(load(stopped.path, step=2).models) == len(run.models) == 2
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property
@@ -44,6 +45,7 @@ class Run:
         self.recipe, self.path, self.device = recipe, path, device
         self._weights, self._history, self._timings = weights, history or {}, timings or []
         self._factory, self._step, self._sha256 = factory, step, list(sha256)
+        self._as_it_stands = False  # whether `models` may be of different steps, as `at_hand` gives them
 
     @property
     def tunnel(self) -> Tunnel:
@@ -59,14 +61,42 @@ class Run:
 
     def __repr__(self) -> str:
         name, seeds = self.recipe.name or self.recipe.model, len(self.recipe.seeds)
-        where = f", {self.path}" if self.path else ""
-        step = self.steps if self._step is None else self._step
-        return f"<Run of {name}: {seeds} seed{'s' * (seeds != 1)}, step {step} of {self.recipe.steps}{where}>"
+        step, where = self.steps if self._step is None else self._step, f", {self.path}" if self.path else ""
+        given = sorted({self._weights_step(seed) for seed in self.recipe.seeds})
+        weights = "" if given == [step] else f" (weights of step {' and '.join(map(str, given))})"
+        return f"<Run of {name}: {seeds} seed{'s' * (seeds != 1)}, step {step} of {self.recipe.steps}{weights}{where}>"
 
     @cached_property
     def models(self) -> list[nn.Module]:
-        """One network per seed, in evaluation mode, with the last weights (or those of `load(…, step=…)`)."""
-        return [self.model(seed, self._step) for seed in self.recipe.seeds]
+        """One network per seed, in evaluation mode, with the last weights (or those of `load(…, step=…)`).
+
+        Seeds of an unfinished run may stand at different steps: then there are none, as a score over such seeds would
+        be of nothing in particular.  `at_hand` gives them as they stand.
+        """
+        networks = [self.model(seed, self._step) for seed in self.recipe.seeds]  # one without weights says so
+        if self._step is None and not self._as_it_stands:
+            self._require_one_step()
+        return networks
+
+    def _require_one_step(self) -> None:
+        """Raise where the seeds' last weights are of different steps; warn where all are older than the run."""
+        steps = {seed: self._weights_step(seed) for seed in self.recipe.seeds}
+        oldest = min(steps.values())
+        if len({*steps.values()}) > 1:
+            shared = set.intersection(*(set(self.ladder(seed)) for seed in steps))
+            instead = f", or take those of one step: load(…, step={max(shared)})" if shared else ""
+            told = f"step {', '.join(f'{step} for seed {seed}' for seed, step in steps.items())}"
+            must = "the seeds' last weights must be of one step, but are of"
+            raise InputError(f"{self.path}: {must} {told}: go on training{instead}")
+        if oldest < self.steps:
+            told = f"{self.path}: stands at step {self.steps}, but its last weights are of step {oldest}"
+            warnings.warn(told, stacklevel=4)
+
+    def _weights_step(self, seed: int) -> int:
+        """The step whose weights `models` gives of a seed; 0 where there are none."""
+        if self._step is not None or self.path is None:
+            return self._step or self._steps_of(seed)
+        return (self.ladder(seed) or [0])[-1]
 
     def model(self, seed: int, step: int | None = None) -> nn.Module:
         """The network of one seed, as it was at a step of the ladder (default: the last)."""
@@ -109,12 +139,13 @@ class Run:
         return [sha256 for sha256 in found if sha256 is not None]
 
     def at_hand(self) -> Run:
-        """The same run with only those of its seeds whose weights (of the step asked for) can be loaded now."""
+        """The same run with only those of its seeds whose weights (of the step asked for) can be loaded now; without a
+        step asked for, the last of each, whatever their steps."""
         seeds = tuple(seed for seed in self.recipe.seeds if self._has_weights(seed))
         if not seeds:
             self.model(self.recipe.seeds[0], self._step)  # says why
         copied = copy(self)
-        copied.recipe = self.recipe.with_options(seeds=seeds)
+        copied.recipe, copied._as_it_stands = self.recipe.with_options(seeds=seeds), True
         copied.__dict__.pop("models", None)  # cached, and of all seeds
         return copied
 
