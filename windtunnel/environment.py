@@ -7,8 +7,12 @@ import platform
 import subprocess
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from windtunnel.errors import InputError
+
+if TYPE_CHECKING:  # `import windtunnel` must not load it
+    import torch
 
 _PACKAGES = ("windtunnel", "torch", "numpy", "scipy", "safetensors", "triton")
 _MOST_THREADS = 4
@@ -51,21 +55,23 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def require_device(device: str) -> str:
-    """The device, if it is here; one line otherwise."""
+def require_device(device: str | torch.device) -> str:
+    """The device by its name, if it is here; one line otherwise."""
     import torch
 
-    if device not in ("cpu", "cuda") and not device.startswith("cuda:"):
-        raise InputError(f"device = {device!r}: must be cpu, cuda or cuda:N")
-    if device.startswith("cuda"):
-        number = device.partition(":")[2] or "0"
-        if not number.isdecimal():
-            raise InputError(f"device = {device!r}: must be cpu, cuda or cuda:N")
-        index = int(number)
-        if not torch.cuda.is_available() or index >= torch.cuda.device_count():
-            found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-            raise InputError(f"device = {device!r}: must be cpu here, or one of the {found} GPUs that torch can see")
-    return device
+    given = str(device) if isinstance(device, torch.device) else device
+    try:
+        wanted = torch.device(given) if isinstance(given, str) else None  # of a number torch would make a GPU
+    except RuntimeError:
+        wanted = None
+    if wanted in (torch.device("cpu"), torch.device("cpu:0")):  # the same, in torch's own words
+        return "cpu"
+    if wanted is None or wanted.type != "cuda":
+        raise InputError(f"device = {given!r}: must be cpu, cuda or cuda:N")
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if (wanted.index or 0) >= found:
+        raise InputError(f"device = {given!r}: must be cpu here, or one of the {found} GPUs that torch can see")
+    return given
 
 
 def commit() -> str | None:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from windtunnel import models
@@ -194,7 +195,9 @@ class Run:
         return {kind: sum(record.get(f"{kind}_s", 0.0) for record in records) for kind in ("train", "setup")}
 
 
-def load(path: str | Path, *, step: int | None = None, device: str = "cpu", model: Factory | None = None) -> Run:
+def load(
+    path: str | Path, *, step: int | None = None, device: str | torch.device = "cpu", model: Factory | None = None
+) -> Run:
     """Open a run folder.
 
     step   weights of that rung of the ladder instead of the last

@@ -8,6 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require, require_int, unknown
 from windtunnel.models.build import build, option_names
@@ -36,7 +38,7 @@ def train(
     preset: str | None = None,
     seeds: int | tuple[int, ...] | None = None,
     out: str | Path | None = None,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     tracker: str | Tracker = "none",
     max_minutes: float | None = None,
     earlier: bool = False,
@@ -64,7 +66,7 @@ def train(
     factory = None if model is None or isinstance(model, str) else model
     if factory is not None:
         require_factory("model", factory, named="the name of an architecture, or ")
-    device = require_device(device or default_device())
+    device = require_device(default_device() if device is None else device)
     if recipe is None:
         if tunnel is None:
             raise InputError("tunnel = None: must be given when no recipe is")

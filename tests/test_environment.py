@@ -1,0 +1,38 @@
+"""Which device is meant, and whether it is here."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import windtunnel as wt
+from windtunnel.environment import require_device
+from windtunnel.errors import InputError
+from windtunnel.tunnels import Bijection
+
+TUNNEL = Bijection(symbols=4, length=4)
+TINY = {"steps": 1, "batch": 4, "validation_episodes": 4, "depth": 1, "width": 8}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0", torch.device("cpu"), torch.device("cpu:0")], ids=str)
+def test_every_word_for_the_cpu_is_taken_everywhere(tmp_path, device):
+    assert require_device(device) == "cpu"
+    assert TUNNEL.sample(2, device=device).labels.device.type == "cpu"
+    run = wt.train(TUNNEL, "mlp", device=device, out=tmp_path, **TINY)
+    assert run.device == "cpu"
+    assert wt.evaluate(wt.load(tmp_path, device=device), episodes=4, device=device).kl_bits.mean > 0
+
+
+@pytest.mark.parametrize("device", [0, 1, "", "0", None, "tpu", "cuda:", "cuda:x", "cuda:-1", "cpu:1", "meta"])
+def test_what_is_no_device_is_told_in_one_line(device):
+    with pytest.raises(InputError, match=rf"^device = {device!r}: must be cpu, cuda or cuda:N$"):
+        require_device(device)
+    if device is not None:  # which leaves the choice to `train`
+        with pytest.raises(InputError, match=rf"^device = {device!r}: must be cpu, cuda or cuda:N$"):
+            wt.train(TUNNEL, "mlp", device=device, **TINY)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", torch.device("cuda:99")], ids=repr)
+def test_a_gpu_that_is_not_here_is_told_in_one_line(device):
+    with pytest.raises(InputError, match=r"^device = 'cuda:99': must be cpu here, or one of the \d+ GPUs"):
+        require_device(device)
