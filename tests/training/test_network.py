@@ -211,6 +211,16 @@ def test_a_model_of_one_s_own_draws_the_same_in_every_training(factory):
     assert same(first.state(), again.state())
 
 
+def test_a_model_that_also_draws_when_evaluated_has_one_score_and_leaves_the_random_state():
+    class Dice(Counts):
+        def forward(self, tokens, features, readout):
+            return super().forward(tokens, features, readout) + torch.randn(len(tokens), 1, 4)
+
+    net, before = network(factory=Dice, model_options={}), torch.get_rng_state()
+    assert net.validate() == net.validate()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_every_seed_and_step_draws_noise_of_its_own():
     drawn: list[torch.Tensor] = []
 

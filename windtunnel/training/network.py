@@ -129,7 +129,7 @@ class Network:
         return one_thread() if self._single_threaded else nullcontext()
 
     def _noise(self) -> AbstractContextManager[None]:
-        """What a model of one's own draws in this step (dropout), on a CPU: the same after a resume, and another for
+        """What a model of one's own draws at this step (dropout), on a CPU: the same after a resume, and another for
         every seed.  torch takes 32 bits to start from, so seed and step are mixed into one word."""
         if self._ours or not self._on_cpu:
             return nullcontext()
@@ -169,14 +169,18 @@ class Network:
     @torch.no_grad()
     def validate(self) -> dict[str, float]:
         """KL and per-sequence entropy error in bits on the validation stream, of the weights that would be kept."""
+        with self._noise(), self._threads():
+            if not self._ours:  # again, as fresh weights may hide it: a head of zeros says the same whatever it reads
+                require_causal(cast(models.SequenceModel, self.model), self.recipe.tunnel, self.recipe.model)
+            return self._scores()
+
+    def _scores(self) -> dict[str, float]:
         recipe = self.recipe
-        if not self._ours:  # again, as fresh weights may hide it: a head of zeros says the same whatever it reads
-            require_causal(cast(models.SequenceModel, self.model), recipe.tunnel, recipe.model)
         self._swap_average()
         try:
             kl, entropy, count = 0.0, 0.0, 0
             chunk = min(1024, recipe.validation_episodes)
-            with evaluation_mode([self.model]), self._threads():
+            with evaluation_mode([self.model]):
                 for start in range(0, recipe.validation_episodes, chunk):
                     size = min(chunk, recipe.validation_episodes - start)
                     batch = recipe.tunnel.sample(size, VALIDATION_SEED, "validation", self.device, start=start)
