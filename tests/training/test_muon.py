@@ -150,3 +150,27 @@ def test_a_broken_network_does_not_touch_its_neighbour():
         weight.grad = torch.full_like(weight, torch.nan)
     step_together(muons, [0.1, 0.1])
     assert all(weight.isnan().all() for weight in broken) and all(weight.isfinite().all() for weight in whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("rates", [(0.05, 0.05), tuple(torch.full((2,), 0.05))], ids=["floats", "tensors"])
+def test_matrices_of_another_dtype_move_as_those_of_float32_do(dtype, rates):
+    """Beside some of float32 and the same shape, with which they cannot share a momentum."""
+    start = [*random_matrices(2, (6, 8)), *random_matrices(2, (8, 6))]
+    dtypes = (torch.float32, dtype, torch.float32, dtype)
+    plain = [torch.nn.Parameter(weight.clone()) for weight in start]
+    mixed = [[torch.nn.Parameter(weight.to(kind, copy=True)) for weight, kind in zip(start, dtypes)] for _ in rates]
+    expected = Muon(plain, 0.9, 0.1, torch.float32)
+    optimisers = [Muon(matrices, 0.9, 0.1, torch.float32) for matrices in mixed]
+    for step in range(3):
+        for index, matrix in enumerate(plain):
+            matrix.grad = random_matrices(1, tuple(matrix.shape), 10 * step + index)[0]
+            for matrices in mixed:
+                matrices[index].grad = matrix.grad.to(matrices[index].dtype)
+        expected.step(0.05)
+        step_together(optimisers, rates)
+    for optimiser, matrices in zip(optimisers, mixed, strict=True):
+        assert [value.dtype for value in optimiser.state] == [torch.float32, dtype]
+        for matrix, other, kind in zip(matrices, plain, dtypes, strict=True):
+            assert matrix.dtype == kind
+            torch.testing.assert_close(matrix.float(), other, rtol=0.0, atol=4 * torch.finfo(dtype).eps + 1e-5)

@@ -46,16 +46,18 @@ def orthogonalise(matrices: Float[Tensor, "g m n"]) -> Float[Tensor, "g m n"]:
 class Muon:
     """Muon over some matrices.  Tall ones are laid on their side and go together with wide ones of the same shape.
 
-    State: one momentum tensor (g, m, n), m ≤ n, per shape.
+    State: one momentum tensor (g, m, n), m ≤ n, per shape and dtype of matrices, in that dtype.
+
+    dtype  of the iteration
     """
 
     def __init__(self, matrices: Iterable[Tensor], momentum: float, weight_decay: float, dtype: torch.dtype) -> None:
         self.momentum, self.weight_decay, self.dtype = momentum, weight_decay, dtype
-        groups: dict[tuple[int, ...], list[Tensor]] = {}
+        groups: dict[tuple[object, ...], list[Tensor]] = {}
         for matrix in sorted(matrices, key=_is_tall):  # in every group the wide ones come first
-            groups.setdefault(tuple(sorted(matrix.shape)), []).append(matrix)
+            groups.setdefault((matrix.dtype, *sorted(matrix.shape)), []).append(matrix)
         self.groups = list(groups.values())
-        self.state = [torch.zeros(len(g), *sorted(g[0].shape), device=g[0].device) for g in self.groups]
+        self.state = [g[0].new_zeros(len(g), *sorted(g[0].shape)) for g in self.groups]
 
     def step(self, lr: float | Tensor) -> None:
         """One update from the `.grad` of each matrix."""
@@ -80,7 +82,7 @@ def step_together(optimisers: Sequence[Muon], rates: Sequence[float | Tensor]) -
             for matrices, lr in zip(groups, rates, strict=True):
                 _foreach_mul_(matrices, 1.0 - lr * first.weight_decay)
         matrices = [matrix for group in groups for matrix in group]
-        _foreach_sub_(matrices, _as_they_stand(direction, groups[0]))
+        _foreach_sub_(matrices, _as_they_stand(direction.to(ahead.dtype), groups[0]))  # rates may be of another dtype
 
 
 def _gradient(matrix: Tensor) -> Tensor:
