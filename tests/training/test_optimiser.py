@@ -157,7 +157,7 @@ def test_frozen_parameters_are_left_alone():
 
 
 def test_a_network_with_nothing_to_train_is_told_in_one_line():
-    with pytest.raises(InputError, match="model = Identity: must have parameters to train"):
+    with pytest.raises(InputError, match="model Identity: must have parameters to train"):
         Stepper(nn.Identity(), Optimiser())
 
 

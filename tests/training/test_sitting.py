@@ -332,19 +332,82 @@ def test_bad_input_is_told_in_one_line_and_before_anything_is_written(tmp_path, 
     assert not (tmp_path / "run" / "recipe.json").exists()
 
 
-def test_seeds_that_would_share_one_module_are_refused_before_training(tmp_path):
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_module_that_would_be_trained_again_and_again_is_refused_before_training(tmp_path, seeds):
+    """By several seeds in turn; or by one, whose rungs would all be the same module."""
     net = Counts(BIJECTION)
     with pytest.raises(InputError, match="must be a function that builds a new module at every call") as error:
-        train(BIJECTION, lambda tunnel: net, seeds=2, steps=2, device="cpu", out=tmp_path / "run")
+        train(BIJECTION, lambda tunnel: net, seeds=seeds, steps=2, device="cpu", out=tmp_path / "run")
     assert one_line(error) and not (tmp_path / "run").exists()
     wt.models.register("shared", lambda tunnel: net)
     try:
         with pytest.raises(InputError, match="model = 'shared': must be a function that builds a new module"):
-            train(BIJECTION, "shared", seeds=2, steps=2, device="cpu")
+            train(BIJECTION, "shared", seeds=seeds, steps=2, device="cpu")
     finally:
         wt.models.unregister("shared")
-    assert train(BIJECTION, lambda tunnel: net, steps=2, batch=4, device="cpu").finished  # one seed may go on with it
-    assert train(BIJECTION, counts, seeds=2, steps=2, batch=4, device="cpu").finished
+    assert train(BIJECTION, counts, seeds=seeds, steps=2, batch=4, device="cpu").finished
+
+
+class Complex(Counts):
+    def __init__(self, tunnel):
+        super().__init__(tunnel)
+        self.turn = torch.nn.Parameter(torch.ones(8, dtype=torch.complex64))
+
+
+class Secretive(Counts):
+    def get_extra_state(self):
+        return {"calls": 3}
+
+    def set_extra_state(self, state):
+        pass
+
+
+class SecretTensor(Secretive):
+    def get_extra_state(self):
+        return torch.zeros(3)
+
+
+class WideBuffer(Counts):
+    def __init__(self, tunnel):
+        super().__init__(tunnel)
+        self.register_buffer("turns", torch.ones(8, dtype=torch.complex128))
+
+
+class Frozen(Counts):
+    def __init__(self, tunnel):
+        super().__init__(tunnel)
+        self.requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [
+        (Complex, r"parameter module\.turn is torch\.complex64: must be real; torch\.view_as_complex makes"),
+        (
+            Secretive,
+            r"its state has module\._extra_state: must be parameters and buffers alone \(not get_extra_state\)$",
+        ),
+        (SecretTensor, r"its state has module\._extra_state: must be parameters and buffers alone"),
+        (WideBuffer, r"module\.turns is torch\.complex128: must be of a dtype safetensors knows$"),
+        (Frozen, r"must have parameters to train$"),
+    ],
+)
+def test_a_model_that_cannot_be_trained_or_kept_is_told_before_there_is_a_folder(tmp_path, factory, told):
+    for out in (None, tmp_path / "run"):
+        with pytest.raises(InputError, match=rf"^model {factory.__name__}: {told}") as error:
+            train(BIJECTION, factory, steps=2, batch=4, device="cpu", out=out)
+        assert one_line(error) and not (tmp_path / "run").exists()
+
+
+def test_sparse_gradients_train_as_dense_ones_do(tmp_path):
+    def sparse(tunnel, is_sparse):
+        net = Counts(tunnel)
+        net.table.sparse = is_sparse
+        return net
+
+    options = {"steps": 3, "batch": 4, "device": "cpu"}
+    runs = [train(BIJECTION, sparse, is_sparse=kind, out=tmp_path / str(kind), **options) for kind in (True, False)]
+    assert same(runs[0].models[0].state_dict(), runs[1].models[0].state_dict())
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -110,6 +110,10 @@ class Network:
         for parameter in self.parameters:
             parameter.grad = None
         loss.backward()
+        if not self._ours:
+            for parameter in self.parameters:  # an embedding of one's own may ask for sparse gradients
+                if parameter.grad is not None and parameter.grad.is_sparse:
+                    parameter.grad = parameter.grad.to_dense()
         return loss.detach()
 
     def _backward_in_halves(self) -> Tensor:

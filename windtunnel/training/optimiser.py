@@ -19,9 +19,7 @@ class Stepper:
 
     def __init__(self, network: nn.Module, options: Optimiser) -> None:
         self.options = options
-        self.parameters: list[Tensor] = [p for p in network.parameters() if p.requires_grad]
-        if not self.parameters:
-            raise InputError(f"model = {type(network).__name__}: must have parameters to train")
+        self.parameters = trainable(network)
         self.on_gpu = self.parameters[0].is_cuda
         matrices = matrices_of(network) if options.kind == "muon" else []
         taken = {id(matrix) for matrix in matrices}
@@ -56,6 +54,19 @@ class Stepper:
         if self.muon is not None:
             found |= {f"muon.{i}": momentum for i, momentum in enumerate(self.muon.state)}
         return found
+
+
+def trainable(network: nn.Module) -> list[Tensor]:
+    """The parameters that are moved; one line where there is none, or one that no optimiser here can move."""
+    found: dict[str, Tensor] = {field: p for field, p in network.named_parameters() if p.requires_grad}
+    name = getattr(network, "name", type(network).__name__)
+    if not found:
+        raise InputError(f"model {name}: must have parameters to train")
+    for field, parameter in found.items():
+        if parameter.is_complex():
+            instead = "must be real; torch.view_as_complex makes a complex number of two real ones"
+            raise InputError(f"model {name}: parameter {field} is {parameter.dtype}: {instead}")
+    return list(found.values())
 
 
 def finish_together(steppers: Sequence[Stepper], shares: Sequence[float | Tensor]) -> None:

@@ -17,7 +17,6 @@ import torch
 from windtunnel.environment import environment
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import NotNumbers
-from windtunnel.models.base import SequenceModel
 from windtunnel.models.registry import Factory
 from windtunnel.training.engine import Engine, out_of_memory
 from windtunnel.training.folder import RunFolder, SeedFolder
@@ -48,7 +47,10 @@ class Diverged(InputError):
 
 @dataclass
 class Sitting:
-    """One call of `train`: picks up where the folder stands, and goes on until the end or a reason to stop."""
+    """One call of `train`: picks up where the folder stands, and goes on until the end or a reason to stop.
+
+    spec   the exact shape of the model, for a new folder
+    """
 
     recipe: Recipe
     factory: Factory | None
@@ -58,6 +60,7 @@ class Sitting:
     max_minutes: float | None
     earlier: bool
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
+    spec: dict[str, Any] | None = None
     started: float = field(default_factory=time.monotonic)
     history: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     weights: dict[int, dict[str, torch.Tensor]] = field(default_factory=dict)
@@ -75,8 +78,7 @@ class Sitting:
                 self.say(f"continuing {folder.path}")
             else:
                 folder.require_known()
-                probe = Network(recipe, recipe.seeds[0], "cpu", self.factory).model
-                folder.create(recipe, probe.spec if isinstance(probe, SequenceModel) else None)
+                folder.create(recipe, self.spec)
             folder.add_environment(environment(self.device))
         groups = self._groups(folder)
         self.tracker.start(recipe, str(folder.path) if folder else None)

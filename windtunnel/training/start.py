@@ -12,13 +12,14 @@ import torch
 
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require, require_int, unknown
-from windtunnel.models.build import build, option_names
-from windtunnel.models.registry import Factory, is_built_in, require_factory
+from windtunnel.models.build import option_names
+from windtunnel.models.registry import Factory, require_factory
 from windtunnel.models.registry import names as model_names
 from windtunnel.training.files import locked
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
+from windtunnel.training.rehearsal import rehearse
 from windtunnel.training.run import Run
 from windtunnel.training.schedule import never_peaks
 from windtunnel.training.sitting import Say, Sitting
@@ -84,11 +85,12 @@ def train(
     if max_minutes is not None:
         require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
         require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
+    spec = None
     if out is None or not RunFolder(out).exists():
         if never_peaks(recipe):  # a recipe that was given whole is trained as it is
             say(f"the warm-up of {recipe.schedule.warmup} steps is longer than the training, which has {recipe.steps}")
-        _require_separate_networks(recipe, factory)
-    sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier, turn)
+        spec = rehearse(recipe, factory)
+    sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier, turn, spec)
     if out is None:
         return sitting.run(None)
     with locked(Path(out)):
@@ -138,21 +140,6 @@ def apply_options(
         changed = changed.with_options(warmup=changed.steps // 10)
         say(f"warm-up shortened from {given} steps to {changed.schedule.warmup}: there are only {changed.steps} in all")
     return changed
-
-
-def _require_separate_networks(recipe: Recipe, factory: Factory | None) -> None:
-    """Seeds that are handed one module train it in turn, and then agree to the last bit: an interval of no width.
-
-    Found out before training by asking the function twice; a run that goes on has been asked.
-    """
-    registered = recipe.model in model_names() and not is_built_in(recipe.model)
-    if len(recipe.seeds) == 1 or not (factory or registered):
-        return
-    asked = {"quiet": True, **recipe.model_options}
-    networks = [build(factory or recipe.model, recipe.tunnel, seed=seed, **asked) for seed in recipe.seeds[:2]]
-    first, second = ({id(weight) for weight in network.parameters() if weight.requires_grad} for network in networks)
-    allowed = "a function that builds a new module at every call; two seeds were given the same weights"
-    require(not first & second, "model", recipe.model, allowed)
 
 
 def _factory_name(factory: Factory) -> str:

@@ -1,0 +1,60 @@
+"""A rehearsal: what is to be trained is built and looked at, before there is a folder to leave behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from windtunnel.errors import InputError, require
+from windtunnel.models.base import SequenceModel
+from windtunnel.models.build import build
+from windtunnel.models.registry import Factory, find, is_built_in, names
+from windtunnel.training.optimiser import trainable
+from windtunnel.training.recipe import Recipe
+
+
+def rehearse(recipe: Recipe, factory: Factory | None) -> dict[str, Any] | None:
+    """Raise in one line what stands in the way of a training; returns the exact shape of the model, where it has a name
+    by which it can be built again.
+
+    A model of one's own is asked for twice: a function that returns one module again and again would have seeds train
+    it in turn (an interval of no width), every rung of a ladder show the same weights, and the next training go on from
+    this one.
+    """
+    network = _built(recipe, factory)
+    weights = trainable(network)
+    if factory is not None or not is_built_in(recipe.model):
+        again = {id(weight) for weight in trainable(_built(recipe, factory))}
+        shared = any(id(weight) in again for weight in weights)
+        allowed = "a function that builds a new module at every call; two calls returned the same weights"
+        require(not shared, "model", recipe.model, allowed)
+        _require_storable(network, recipe.model)
+    return _shape(network)
+
+
+def _built(recipe: Recipe, factory: Factory | None) -> nn.Module:
+    options = {"seed": recipe.seeds[0], "quiet": True, **recipe.model_options}
+    return build(factory or recipe.model, recipe.tunnel, **options)
+
+
+def _require_storable(network: nn.Module, name: str) -> None:
+    """Raise unless all of its state can be written as tensors and copied back in place."""
+    for field, value in network.state_dict().items():
+        if not isinstance(value, Tensor) or field.endswith("_extra_state"):
+            told = f"its state has {field}: must be parameters and buffers alone (not get_extra_state)"
+            raise InputError(f"model {name}: {told}")
+        try:
+            save({field: torch.empty(0, dtype=value.dtype)})
+        except KeyError:
+            raise InputError(f"model {name}: {field} is {value.dtype}: must be of a dtype safetensors knows") from None
+
+
+def _shape(network: nn.Module) -> dict[str, Any] | None:
+    """Not of a subclass that has its parent's name: by that, the parent would be built."""
+    if not isinstance(network, SequenceModel):
+        return None
+    name = getattr(network, "name", None)
+    return network.spec if name in names() and find(name) is type(network) else None
