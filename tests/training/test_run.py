@@ -14,6 +14,7 @@ import windtunnel as wt
 from tests.training.cases import BIJECTION, SMALL_HMM, VARIANTS, counts, same, tiny
 from windtunnel import models
 from windtunnel.errors import InputError
+from windtunnel.models.mlp import MLP
 from windtunnel.training import Run, load, train
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.network import Network
@@ -212,6 +213,45 @@ def test_a_factory_of_a_built_in_shape_comes_back_without_it(tmp_path):
 
     run = train(BIJECTION, slim, steps=2, batch=8, out=tmp_path, device="cpu")
     assert same(run.models[0].state_dict(), load(tmp_path).models[0].state_dict())
+
+
+def test_a_factory_with_a_built_in_s_name_is_not_taken_for_it(tmp_path):
+    def mlp(tunnel, **options):
+        assert not options  # those of the built-in are not for it
+        return counts(tunnel)
+
+    run = train(BIJECTION, mlp, steps=2, batch=8, out=tmp_path, device="cpu")
+    assert run.recipe.model == "own-mlp" and run.recipe.model_options == {}
+    assert same(run.models[0].state_dict(), load(tmp_path, model=mlp).models[0].state_dict())
+    with pytest.raises(InputError, match="its architecture 'own-mlp' must be registered first"):
+        _ = load(tmp_path).models
+    models.register("tally", counts)
+    try:
+        options = {"steps": 2, "batch": 8, "device": "cpu"}
+        mlp.__name__ = "tally"
+        assert train(BIJECTION, mlp, **options).recipe.model == "own-tally"  # another function than the registered one
+        models.register("counts", counts)
+        assert train(BIJECTION, counts, **options).recipe.model == "counts"
+    finally:
+        models.unregister("tally")
+        models.unregister("counts")
+
+
+class Louder(MLP):
+    """A subclass of ours with the same weights, which computes something else."""
+
+    def trunk(self, x, tap=None):
+        return 2 * super().trunk(x, tap)
+
+
+def test_a_subclass_of_a_built_in_does_not_come_back_as_its_parent(tmp_path):
+    def louder(tunnel):
+        return models.build(Louder, tunnel, depth=1, width=8)
+
+    run = train(BIJECTION, louder, steps=2, batch=8, out=tmp_path, device="cpu")
+    assert type(load(tmp_path, model=louder).models[0]) is type(run.models[0]) is Louder
+    with pytest.raises(InputError, match="its architecture 'louder' must be registered first"):
+        _ = load(tmp_path).models
 
 
 # --- the preset of the first minute

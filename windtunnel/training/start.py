@@ -13,7 +13,7 @@ import torch
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require, require_int, unknown
 from windtunnel.models.build import option_names
-from windtunnel.models.registry import Factory, require_factory
+from windtunnel.models.registry import Factory, find, is_built_in, require_factory
 from windtunnel.models.registry import names as model_names
 from windtunnel.training.files import locked
 from windtunnel.training.folder import RunFolder
@@ -73,12 +73,15 @@ def train(
             raise InputError("tunnel = None: must be given when no recipe is")
         require_tunnel(tunnel)
         recipe = recipe_for(
-            tunnel, _factory_name(factory) if factory else str(model or "transformer"), preset or default_preset(device)
+            tunnel, _own_name(factory) if factory else str(model or "transformer"), preset or default_preset(device)
         )
     else:
         given = [name for name, value in (("tunnel", tunnel), ("preset", preset)) if value is not None]
         given += ["model"] * isinstance(model, str)
         require(not given, " and ".join(given), "given", "left out with a recipe, which brings its own")
+        if factory is not None:
+            own = f"a name that no built-in model has where a function builds it, e.g. {_own_name(factory)!r}"
+            require(not is_built_in(recipe.model), "recipe.model", recipe.model, own)
     recipe = apply_options(recipe, seeds, options, factory, say)
     if is_foreign(recipe.tunnel):
         check(recipe.tunnel)
@@ -142,5 +145,7 @@ def apply_options(
     return changed
 
 
-def _factory_name(factory: Factory) -> str:
-    return getattr(factory, "__name__", type(factory).__name__)
+def _own_name(factory: Factory) -> str:
+    """What a function is called in a recipe: never by the name of something else, which `load` would build instead."""
+    name = getattr(factory, "__name__", type(factory).__name__)
+    return f"own-{name}" if name in model_names() and find(name) is not factory else name
