@@ -17,8 +17,14 @@ from windtunnel.errors import InputError
 from windtunnel.training import Diverged, Recipe, load, sitting, train
 from windtunnel.training.network import Network
 from windtunnel.training.recipes import quick
+from windtunnel.training.trackers import Silent
+from windtunnel.tunnels import Bijection
 
 RECIPE = tiny(steps=5)
+
+
+class Unnamed(Bijection):
+    """A world that nobody has registered."""
 
 
 def on_cpu(recipe: Recipe, out=None, **options):
@@ -177,10 +183,11 @@ def test_a_time_limit_needs_a_folder_to_go_on_from():
         on_cpu(tiny(seeds=(0, 1)), max_minutes=60)
 
 
-@pytest.mark.parametrize("minutes", [0, -1])
-def test_bad_minutes_are_told_in_one_line(minutes):
-    with pytest.raises(InputError, match=f"max_minutes = {minutes}: must be above 0"):
-        on_cpu(RECIPE, max_minutes=minutes)
+@pytest.mark.parametrize("minutes", [0, -1, "5", math.nan, True])
+def test_bad_minutes_are_told_in_one_line(tmp_path, minutes):
+    with pytest.raises(InputError, match=f"^max_minutes = {minutes!r}: must be a finite number above 0$"):
+        on_cpu(RECIPE, tmp_path / "run", max_minutes=minutes)
+    assert not (tmp_path / "run").exists()
 
 
 # --- a loss that is no number
@@ -319,6 +326,17 @@ def test_divergence_says_what_is_kept(tmp_path, monkeypatch, every, rungs, bad, 
         ({"optimiser": "sgd"}, "optimiser = 'sgd': must be one of adamw, muon"),
         ({"device": "tpu"}, "device = 'tpu': must be cpu, cuda or cuda:N"),
         ({"tracker": "paper"}, "tracker = 'paper': must be one of none, tensorboard"),
+        (
+            {"tracker": None},
+            "tracker = None: must be one of none, tensorboard, trackio, wandb, or an object with start,",
+        ),
+        (
+            {"tracker": Silent},
+            "Silent'>: must be one of none, tensorboard, trackio, wandb, or an object with start, log",
+        ),
+        ({"tunnel": Unnamed()}, "tunnel = Unnamed: must be registered with windtunnel.tunnels.register first"),
+        ({"tunnel": None, "recipe": "quick"}, "recipe = 'quick': must be a windtunnel.training.Recipe"),
+        ({"tunnel": None, "recipe": tiny(), "model": counts}, "recipe.model = 'transformer': must be a name that no"),
         ({"model": counts, "colour": "red"}, "unknown option 'colour': must be one of optimiser"),
         ({"step": 3}, "unknown option 'step' (did you mean steps?): must be one of optimiser, supervision"),
         ({"model": "lstm", "posittions": "rope"}, "unknown option 'posittions': must be one of optimiser"),
@@ -329,7 +347,17 @@ def test_bad_input_is_told_in_one_line_and_before_anything_is_written(tmp_path, 
     with pytest.raises(InputError) as error:
         train(**arguments)
     assert told in one_line(error)
-    assert not (tmp_path / "run" / "recipe.json").exists()
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("out", [5, "", b"run"])
+def test_what_is_no_path_is_told_in_one_line(tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=rf"^out = {out!r}: must be a path"):
+        on_cpu(RECIPE, out)
+    with pytest.raises(InputError, match=rf"^path = {out!r}: must be a path"):
+        load(out)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

@@ -15,13 +15,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require
+
+
+def require_path(field: str, value: object) -> Path:
+    """A path that was given as one.  An empty word is none, though to Python it is the current folder."""
+    require(isinstance(value, str | Path) and value != "", field, value, "a path, e.g. 'runs/first'")
+    return Path(cast(str | Path, value))
 
 
 def write_bytes(path: Path, content: bytes) -> None:

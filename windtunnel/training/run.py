@@ -17,6 +17,7 @@ from windtunnel import models
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, Unregistered, require_choice
 from windtunnel.models.registry import Factory
+from windtunnel.training.files import require_path
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.recipe import Recipe
 from windtunnel.tunnels import Tunnel
@@ -203,7 +204,7 @@ def load(
     step   weights of that rung of the ladder instead of the last
     model  for a run of one's own architecture that is not registered: the function that builds it
     """
-    folder = RunFolder(path)
+    folder = RunFolder(require_path("path", path))
     recipe = folder.recipe()
     if step is not None:
         require_choice("step", step, sorted({rung for seed in recipe.seeds for rung in folder.seed(seed).ladder()}))

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from windtunnel.environment import default_device, require_device
-from windtunnel.errors import InputError, require, require_int, unknown
+from windtunnel.errors import InputError, require, require_int, require_number, unknown
 from windtunnel.models.build import option_names
 from windtunnel.models.registry import Factory, find, is_built_in, require_factory
 from windtunnel.models.registry import names as model_names
-from windtunnel.training.files import locked
+from windtunnel.training.files import locked, require_path
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
@@ -64,6 +64,10 @@ def train(
     turn            makes a context to step in, entered once everything is built: lets several processes share a card
     """
     say = say or (lambda line: None)
+    tracker, out = open_tracker(tracker), None if out is None else require_path("out", out)
+    if max_minutes is not None:
+        require_number("max_minutes", max_minutes, 0, above=True)
+        require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
     factory = None if model is None or isinstance(model, str) else model
     if factory is not None:
         require_factory("model", factory, named="the name of an architecture, or ")
@@ -76,6 +80,7 @@ def train(
             tunnel, _own_name(factory) if factory else str(model or "transformer"), preset or default_preset(device)
         )
     else:
+        require(isinstance(recipe, Recipe), "recipe", recipe, "a windtunnel.training.Recipe")
         given = [name for name, value in (("tunnel", tunnel), ("preset", preset)) if value is not None]
         given += ["model"] * isinstance(model, str)
         require(not given, " and ".join(given), "given", "left out with a recipe, which brings its own")
@@ -85,18 +90,17 @@ def train(
     recipe = apply_options(recipe, seeds, options, factory, say)
     if is_foreign(recipe.tunnel):
         check(recipe.tunnel)
-    if max_minutes is not None:
-        require(max_minutes > 0, "max_minutes", max_minutes, "above 0")
-        require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
+    if out is not None:
+        recipe.to_dict()  # a tunnel that has no name cannot be written down: told before there is a folder
     spec = None
     if out is None or not RunFolder(out).exists():
         if never_peaks(recipe):  # a recipe that was given whole is trained as it is
             say(f"the warm-up of {recipe.schedule.warmup} steps is longer than the training, which has {recipe.steps}")
         spec = rehearse(recipe, factory)
-    sitting = Sitting(recipe, factory, device, open_tracker(tracker), say, max_minutes, earlier, turn, spec)
+    sitting = Sitting(recipe, factory, device, tracker, say, max_minutes, earlier, turn, spec)
     if out is None:
         return sitting.run(None)
-    with locked(Path(out)):
+    with locked(out):
         return sitting.run(RunFolder(out))
 
 

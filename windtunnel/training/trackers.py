@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, runtime_checkable
 
-from windtunnel.errors import InputError, require_choice
+from windtunnel.errors import InputError, require, require_choice
 from windtunnel.training.recipe import Recipe
 
 TRACKERS = ("none", "tensorboard", "trackio", "wandb")
@@ -85,8 +85,11 @@ class Logbook:
 
 
 def open_tracker(tracker: str | Tracker) -> Tracker:
-    """A tracker by name, or the given one; a missing package is told in one line."""
+    """A tracker by name, or the given one; what is none, or a missing package, is told in one line."""
     if not isinstance(tracker, str):
+        able = all(callable(getattr(tracker, method, None)) for method in ("start", "log", "finish"))
+        allowed = f"one of {', '.join(TRACKERS)}, or an object with start, log and finish"
+        require(able and not isinstance(tracker, type), "tracker", tracker, allowed)
         return tracker
     require_choice("tracker", tracker, TRACKERS)
     if tracker == "none":
