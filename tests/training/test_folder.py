@@ -191,6 +191,18 @@ def test_a_finished_seed_s_weights_are_made_again_while_another_goes_on(tmp_path
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
 
 
+def test_one_seed_that_has_to_go_back_does_not_keep_another_s_weights_from_being_made_again(tmp_path):
+    recipe = RECIPE.with_options(seeds=(0, 1))
+    train(recipe=recipe, out=tmp_path / "whole", device="cpu")
+    shutil.copytree(tmp_path / "whole", tmp_path / "run")
+    for file in ("seed-0/step-00000008", "seed-0/resume-00000008", "seed-1/step-00000008"):
+        (tmp_path / "run" / f"{file}.safetensors").unlink()
+    said = []
+    train(recipe=recipe, out=tmp_path / "run", device="cpu", earlier=True, say=said.append)
+    assert said[0] == "seed 1: the weights of step 8 were missing or damaged, and are made again"
+    assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
 def cut(metrics, records):
     """Leave only so many lines, the last of them torn; none at all: the file is gone."""
     lines = metrics.read_text().splitlines(keepends=True)

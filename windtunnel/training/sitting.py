@@ -188,19 +188,20 @@ class Sitting:
     def _has_all_weights(self, folder: RunFolder) -> bool:
         """Has every finished seed its last weights?  Those that were lost are made again from the state of that step;
         where that is damaged as well, `earlier` goes back behind it."""
-        steps = self.recipe.steps
+        steps, complete = self.recipe.steps, True
         for seed in self.recipe.seeds:
             place = folder.seed(seed)
             if place.last_step() != steps or place.has_weights(steps):
                 continue
             state = place.last_state(self.earlier)
             if state is None or state[0] != steps:
-                return False
+                complete = False
+                continue
             network = Network(self.recipe, seed, "cpu", self.factory)
             network.restore(state[1])
             place.save_weights(steps, network.weights())
             self.say(f"seed {seed}: the weights of step {steps} were missing or damaged, and are made again")
-        return True
+        return complete
 
     def _resume(self, networks: list[Network], folder: RunFolder | None) -> int:
         """Restore the state of each, all of one step; −1 if there is none."""
