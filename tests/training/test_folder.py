@@ -11,7 +11,7 @@ import pytest
 
 from tests.training.cases import contents, spoil, states, tiny
 from windtunnel.errors import InputError
-from windtunnel.training import load, train
+from windtunnel.training import folder, load, train
 from windtunnel.training.folder import FORMAT, RunFolder
 from windtunnel.training.network import Network
 
@@ -201,6 +201,33 @@ def test_one_seed_that_has_to_go_back_does_not_keep_another_s_weights_from_being
     train(recipe=recipe, out=tmp_path / "run", device="cpu", earlier=True, say=said.append)
     assert said[0] == "seed 1: the weights of step 8 were missing or damaged, and are made again"
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("writes", [0, 1])
+def test_a_kill_while_the_part_to_be_trained_again_is_dropped_is_no_damage(stopped, whole, monkeypatch, writes):
+    """Going back to step 4, before anything is dropped or after one of two files; then the same call again."""
+    states(stopped)[1].unlink()
+    done = 0
+
+    def until_killed(write):
+        def writing(path, *rest):
+            nonlocal done
+            if path.parent.name == "seed-0":
+                if done == writes:
+                    raise Power
+                done += 1
+            write(path, *rest)
+
+        return writing
+
+    with monkeypatch.context() as patched:
+        for name in ("write_bytes", "write_json"):
+            patched.setattr(folder, name, until_killed(getattr(folder, name)))
+        with pytest.raises(Power):
+            go_on(stopped, earlier=True)
+    assert load(stopped).metrics()[-1]["step"] == 6  # not told as cut short
+    go_on(stopped, earlier=True)
+    assert contents(stopped) == whole
 
 
 def cut(metrics, records):

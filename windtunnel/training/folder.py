@@ -155,17 +155,18 @@ class SeedFolder:
     def forget_after(self, step: int) -> None:
         """Drop metrics and rungs beyond a step: training goes on from there and will write them again.
 
+        The list is cut first.  A kill in between then leaves metrics beyond it, as any kill after a validation does,
+        and the next sitting cuts them; the other way round there would be a state whose validation is lost.
         Temporary files of a killed sitting go too.
         """
         for path in self.path.glob("*.tmp"):
             path.unlink(missing_ok=True)
-        records = [record for record in self.metrics() if record["step"] <= step]
-        text = "".join(json.dumps(plain_record(record)) + "\n" for record in records)
-        write_bytes(self.path / "metrics.jsonl", text.encode())
-        listed = self._list()
+        listed, records = self._list(), [record for record in self.metrics() if record["step"] <= step]
         kept = {kind: [entry for entry in entries if entry["step"] <= step] for kind, entries in listed.items()}
         if kept != listed:
             write_json(self.path / "checkpoints.json", kept)
+        text = "".join(json.dumps(plain_record(record)) + "\n" for record in records)
+        write_bytes(self.path / "metrics.jsonl", text.encode())
 
     def log(self, record: dict[str, Any]) -> None:
         append_line(self.path / "metrics.jsonl", plain_record(record))
