@@ -5,8 +5,7 @@ way out keeps what is needed, the state and the decay of each step, and the way 
 g of the state (`scan_triton` has the formulas, and does the same on a GPU).  Half the passes over memory, and no
 bookkeeping between them.
 
-Everything is laid out by time, so that what belongs to one step is one block, and sums over states or channels are
-batched products.
+Everything is laid out by time, so that what belongs to one step is one block.
 """
 
 from __future__ import annotations
@@ -29,30 +28,29 @@ class _Scan(torch.autograd.Function):
                 decays.append((delta[t, :, :, None] * A).exp_())
                 state.addcmul_(decays[-1], states[-1])
             states.append(state)
-            torch.bmm(state, C[t, :, :, None], out=y[t, :, :, None])
-        ctx.save_for_backward(x, delta, A, B, C)
-        ctx.states, ctx.decays = states, decays
+            torch.linalg.vecdot(state, C[t, :, None, :], out=y[t])
+        ctx.save_for_backward(x, delta, A, B, C, *states, *decays)
         return y.transpose(0, 1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, dy: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, delta, A, B, C = ctx.saved_tensors
-        states, decays, dy = ctx.states, ctx.decays, _by_time(dy)
+        x, delta, A, B, C, *kept = ctx.saved_tensors
+        states, decays, dy = kept[: len(x)], kept[len(x) :], _by_time(dy)
         drive = delta * x
         dB, dC, driven, slowed = (torch.empty_like(part) for part in (B, C, x, x))
         slowed[0] = 0.0
-        g, dA, carried = (torch.zeros_like(states[0]) for _ in range(3))
+        g, dA, product = (torch.zeros_like(states[0]) for _ in range(3))
         for t in reversed(range(len(x))):
-            torch.bmm(dy[t, :, None, :], states[t], out=dC[t, :, None, :])
+            torch.sum(torch.mul(states[t], dy[t, :, :, None], out=product), 1, out=dC[t])
             g.addcmul_(dy[t, :, :, None], C[t, :, None, :])
-            torch.bmm(drive[t, :, None, :], g, out=dB[t, :, None, :])
-            torch.bmm(g, B[t, :, :, None], out=driven[t, :, :, None])
+            torch.sum(torch.mul(g, drive[t, :, :, None], out=product), 1, out=dB[t])
+            torch.linalg.vecdot(g, B[t, :, None, :], out=driven[t])
             if t:
                 g.mul_(decays[t - 1])
-                torch.mul(g, states[t - 1], out=carried)
-                torch.linalg.vecdot(carried, A, out=slowed[t])
-                dA.addcmul_(carried, delta[t, :, :, None])
+                torch.mul(g, states[t - 1], out=product)
+                torch.linalg.vecdot(product, A, out=slowed[t])
+                dA.addcmul_(product, delta[t, :, :, None])
         dx, ddelta = driven * delta, slowed.addcmul_(driven, x)
         return dx.transpose(0, 1), ddelta.transpose(0, 1), dA.sum(0), dB.transpose(0, 1), dC.transpose(0, 1)
 
