@@ -6,7 +6,7 @@ import difflib
 import math
 import sys
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, cast
 
 LONGEST = 300  # letters of a value that are repeated to the user
@@ -67,6 +67,13 @@ def whole_number(field: str, value: object, low: int, high: int | None = None) -
     found = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
     require(found is not None and found >= low and (high is None or found <= high), field, value, allowed)
     return cast(int, found)
+
+
+def plain_number(value: Any) -> Any:
+    """A number of another library as Python's own, which JSON can hold; anything else as it is."""
+    if type(value) in (bool, int, float) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def keep_whole_number(owner: object, field: str, low: int, high: int | None = None) -> None:

@@ -29,7 +29,7 @@ from windtunnel.cli.main import main
         (["sample", " "], ["sample must be followed by a tunnel", "found ' '"]),
         (["train", "hmm", "lstm", "--out", ""], ["--out has no value", "a path"]),
         (["train", "hmm", "lstm", "--out", "x", "--steps", str(10**24)], ["--steps = 1", "at most 1e+12"]),
-        (["train", "hmm", "lstm", "--out", "x", "--seeds", str(10**9)], ["seeds = 1000000000", "at most 10000"]),
+        (["train", "hmm", "lstm", "--out", "x", "--seeds", str(10**9)], ["seeds = 1000000000", "from 1 to 10000"]),
         (["train", "hmm", "lstm", "--out", "x", "--width", str(10**10)], ["width = 1", "at most 1000000"]),
         (["train", "hmm", "lstm", "--out", "x", "--depth", str(10**10)], ["depth = 1", "at most 10000"]),
         (["train", "hmm", "lstm", "--out", "x", "--ladder", str(10**10)], ["ladder = 1", "at most 10000"]),

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from windtunnel.accidents import accident, misfit
-from windtunnel.errors import InputError, require, require_choice, require_int
+from windtunnel.errors import InputError, plain_number, require, require_choice, require_int
 from windtunnel.models.adapt import Adapted, adapt, require_causal
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.describe import describe
@@ -32,7 +32,7 @@ from windtunnel.models.matching import match
 from windtunnel.models.registry import BUILDS, Factory, find, is_built_in, require_factory
 from windtunnel.models.shape import Config
 from windtunnel.tunnels.base import Tunnel, require_tunnel
-from windtunnel.tunnels.random import check_seed
+from windtunnel.tunnels.random import whole_seed
 
 DEFAULT_PARAMS = 857_000  # what a model gets when neither size nor shape is given, so that all are of one size
 
@@ -59,10 +59,12 @@ def build(
     depth, width, heads and further options are fields of the architecture's config, and are kept as given
     max_length  longest input the model must take (default: the tunnel's own)
     """
-    check_seed(seed)
+    seed = whole_seed(seed)
     require_tunnel(tunnel)
     given = {"depth": depth, "width": width, "heads": heads}
     given = {name: value for name, value in given.items() if value is not None} | options
+    given = {name: plain_number(value) for name, value in given.items()}
+    params, max_length = plain_number(params), plain_number(max_length)
     if not isinstance(model, str):
         require_factory("model", model, named="the name of an architecture, or ", example="net")
     found = find(model) if isinstance(model, str) else model

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
+from numbers import Real
 from typing import Any, Literal, Self
 
 from windtunnel import tunnels
-from windtunnel.errors import InputError, is_number, require, require_choice, require_int, require_number
+from windtunnel.errors import (
+    InputError,
+    is_number,
+    keep_whole_number,
+    plain_number,
+    require,
+    require_choice,
+    require_number,
+)
 from windtunnel.training.stages import Stage, stage_at, stages_of
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.base import require_tunnel
-from windtunnel.tunnels.random import check_seed
+from windtunnel.tunnels.random import whole_seed
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,7 @@ class Schedule:
     """Share of the peak that it falls to."""
 
     def __post_init__(self) -> None:
-        require_int("warmup", self.warmup, 0)
+        keep_whole_number(self, "warmup", 0)
         require_choice("decay", self.decay, ("cosine", "linear", "none"))
         for name in ("decay_share", "floor"):
             require_number(name, getattr(self, name), 0, 1)
@@ -113,19 +122,17 @@ class Recipe:
         require_choice("supervision", self.supervision, ("labels", "posterior"))
         require_choice("precision", self.precision, ("float32", "bfloat16"))
         for option in ("batch", "steps", "validate_every", "validation_episodes", "checkpoint_every"):
-            require_int(option, getattr(self, option), 1)
-        require_int("first_batch", self.first_batch, 0)
+            keep_whole_number(self, option, 1)
+        keep_whole_number(self, "first_batch", 0)
         halved = [self.batch >> times for times in range(self.batch.bit_length()) if self.batch % (1 << times) == 0]
         smaller = ", ".join(map(str, halved[1:])) or "it has none"
         allowed = f"batch = {self.batch} or one of its halvings ({smaller}); or 0"
         require(self.first_batch in (0, *halved), "first_batch", self.first_batch, allowed)
         object.__setattr__(self, "first_batch", self.first_batch if self.first_batch < self.batch else 0)
-        require_int("ladder", self.ladder, 0)
+        keep_whole_number(self, "ladder", 0)
         require(self.ladder <= 10_000, "ladder", self.ladder, "at most 10000")
-        require(isinstance(self.seeds, list | tuple), "seeds", self.seeds, "a tuple of different numbers")
-        object.__setattr__(self, "seeds", tuple(self.seeds))
-        for seed in self.seeds:
-            check_seed(seed, "seeds")
+        require(isinstance(self.seeds, list | tuple | range), "seeds", self.seeds, "a tuple of different numbers")
+        object.__setattr__(self, "seeds", tuple(whole_seed(seed, "seeds") for seed in self.seeds))
         require(
             len(self.seeds) > 0 and len(set(self.seeds)) == len(self.seeds), "seeds", self.seeds, "different numbers"
         )
@@ -190,12 +197,19 @@ class Recipe:
 def _plain(options: object) -> dict[str, Any]:
     """A copy as JSON would give it back, so that a recipe read from a folder equals the one that was written."""
     try:
-        plain: Any = json.loads(json.dumps(options))
+        plain: Any = json.loads(json.dumps(options, default=_as_number))
     except (TypeError, ValueError):
         plain = None
     if not isinstance(plain, dict):
         raise InputError(f"model_options = {options!r}: must be names with numbers, strings or lists of them")
     return plain
+
+
+def _as_number(value: object) -> int | float:
+    """What JSON does not know, if it is a number after all: NumPy's."""
+    if not isinstance(value, Real):
+        raise TypeError
+    return plain_number(value)
 
 
 def _names(cls: type) -> list[str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from windtunnel.environment import default_device, require_device
-from windtunnel.errors import InputError, require, require_int, require_number, unknown
+from windtunnel.errors import InputError, require, require_number, unknown, whole_number
 from windtunnel.models.build import option_names
 from windtunnel.models.registry import Factory, find, is_built_in, require_factory
 from windtunnel.models.registry import names as model_names
@@ -37,7 +38,7 @@ def train(
     *,
     recipe: Recipe | None = None,
     preset: str | None = None,
-    seeds: int | tuple[int, ...] | None = None,
+    seeds: int | Sequence[int] | None = None,
     out: str | Path | None = None,
     device: str | torch.device | None = None,
     tracker: str | Tracker = "none",
@@ -106,7 +107,7 @@ def train(
 
 def apply_options(
     recipe: Recipe,
-    seeds: int | tuple[int, ...] | None,
+    seeds: int | Sequence[int] | None,
     options: dict[str, Any],
     factory: Factory | None = None,
     say: Say = lambda line: None,
@@ -130,10 +131,8 @@ def apply_options(
         if known is not None and name not in known:
             raise InputError(unknown("option", name, dict.fromkeys([*own, *_KEYWORDS, *known])))
     if seeds is not None:
-        if isinstance(seeds, int):
-            require_int("seeds", seeds, 1)
-            require(seeds <= 10_000, "seeds", seeds, "at most 10000")
-            seeds = tuple(range(seeds))
+        if isinstance(seeds, Integral):
+            seeds = tuple(range(whole_number("seeds", seeds, 1, 10_000)))
         mine["seeds"] = seeds
     if theirs:
         size = {"params", "depth", "width", "heads", "preset", "ff_width"}

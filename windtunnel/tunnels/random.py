@@ -46,9 +46,9 @@ def require_concentration(value: Any) -> None:
     require(low <= value <= high, "concentration", value, f"from {low:g} to {high:g}: beyond, rows or beliefs overflow")
 
 
-def whole_seed(seed: object) -> int:
+def whole_seed(seed: object, field: str = "seed") -> int:
     """The seed as a plain int; it fills one 32-bit key word."""
-    return whole_number("seed", seed, 0, MASK)
+    return whole_number(field, seed, 0, MASK)
 
 
 def check_seed(seed: object, field: str = "seed") -> None:
