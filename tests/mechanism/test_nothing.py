@@ -13,6 +13,7 @@ from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.mechanism import Bench, Pair, Place, ablation, bits_lost, patch_changes, swap_changes
 from windtunnel.mechanism.ablate import METHODS, targets
 from windtunnel.mechanism.chance import derangement, rotation, subspace
+from windtunnel.mechanism.patch import Setting, carriers
 from windtunnel.mechanism.place import Place as Where
 
 TUNNEL = TUNNELS["hmm-rows"]
@@ -59,6 +60,38 @@ def test_resampling_the_whole_stream_is_predicting_another_episodes_answer(varia
         lost = bits_lost(one, [Place(name)], "resample", partner=partner)
         assert float((lost - wanted).abs().max()) < 1e-13, name  # a batched solver may round by place in the batch
         assert lost.abs().max() > 1e-3
+
+
+RECURRENT = {
+    "lstm-residual": ("lstm-residual", {}),
+    "lstm-stacked": ("lstm-stacked", {}),
+    **{f"mamba, conv {size}": ("mamba", {"conv": size}) for size in (1, 2, 4)},
+    **{f"linear-attention, conv {size}": ("linear-attention", {"conv": size}) for size in (1, 4)},
+}
+
+
+@pytest.mark.parametrize(("variant", "options"), RECURRENT.values(), ids=RECURRENT)
+def test_patching_the_whole_state_gives_the_donors_answer_ever_after(variant, options):
+    """All that later steps know of earlier ones is the donor's, and they see the same."""
+    model, tunnel = small(variant, TUNNELS["urn"], **options).double(), TUNNELS["urn"]
+    setting = Setting.of(model, tunnel, tunnel.sample(7), [], 1)
+    pair, later = setting.pair, setting.ranges["after it"]
+    places = carriers(pair.recipient.anatomy, setting.position)["state of all layers"]
+    patched, own, given = pair.recipient.run(patch_changes(pair, places)), pair.recipient.clean, pair.donor.clean
+    assert float((patched - given)[:, later].abs().max()) < 1e-13  # the loop is written out only in one of them
+    assert float((patched - own)[:, : setting.step].abs().max()) < 1e-13
+    assert (own - given)[:, later].abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(("variant", "options"), RECURRENT.values(), ids=RECURRENT)
+def test_without_its_memory_a_network_knows_the_present_only(variant, options):
+    one = Bench(small(variant, TUNNELS["urn"], **options).double(), TUNNELS["urn"], TUNNELS["urn"].sample(12))
+    last = int(one.episodes.inputs.readout[-1])
+    places = [Place(name, positions=(last - 1,)) for name in one.anatomy.memory]
+    said = one.run(ablation(one, places, "mean"))[:, -1]
+    token = one.episodes.inputs.tokens[:, last]
+    alike = [said[token == symbol] for symbol in token.unique()]
+    assert all(float((group - group[0]).abs().max()) < 1e-13 for group in alike) and max(map(len, alike)) > 1
 
 
 @every_variant

@@ -28,6 +28,7 @@ BLOCK = {
         "residual": (1, T, 32),
     },
     "mamba": {
+        "mamba.window": (1, T, 3, 64),
         "mamba.conv": (1, T, 64),
         "mamba.gate": (1, T, 64),
         "mamba.delta": (1, T, 64),
@@ -55,6 +56,7 @@ BLOCK = {
     },
     "mlp-full": {"ff.hidden": (1, T, 128), "ff.out": (1, T, 32), "residual": (1, T, 32)},
     "linear-attention": {
+        "attention.window": (1, T, 3, 96),
         "attention.q": (1, 1, T, 32),
         "attention.k": (1, 1, T, 32),
         "attention.v": (1, 1, T, 32),
@@ -119,31 +121,47 @@ def test_trace_keeps_only_what_is_asked_for():
         models.trace(model, episodes, chunk=0)
 
 
-RECURRENT = {
-    "mamba": ("mamba.state",),
-    "lstm-residual": ("lstm.gates", "lstm.cell", "lstm.hidden"),
-    "linear-attention": ("attention.state",),
+LOOPS = {
+    "mamba": (("mamba.window",), ("mamba.state",)),
+    "lstm-residual": (("lstm.gates", "lstm.cell", "lstm.hidden"),),
+    "linear-attention": (("attention.window",), ("attention.state",)),
 }
 
 
 @every_device
-@pytest.mark.parametrize("variant", RECURRENT)
+@pytest.mark.parametrize("variant", LOOPS)
 def test_a_loop_is_written_out_only_for_who_wants_its_tensors(variant, device):
     model, inputs = small(variant, TUNNEL).to(device), TUNNEL.sample(3).inputs.to(device)
     everything, streams = Record(), Record(["blocks.*.residual"])
     for record in (everything, streams):
         model(inputs.tokens, inputs.features, inputs.readout, record)
-    parts = {name for name in everything.seen if name.endswith(RECURRENT[variant])}
-    assert everything.recurrent == parts and parts and not streams.recurrent
+    parts = {f"blocks.{i}.{name}" for i in range(2) for loop in LOOPS[variant] for name in loop}
+    assert everything.recurrent == parts and not streams.recurrent
     assert set(streams.seen) == set(everything.seen) - parts
     for name, value in streams.tensors().items():
         assert relative(value, everything.tensors()[name]) < 1e-5
-    one = sorted(parts)[0]
-    edit = Edit({one: lambda value, step: 2 * value})
-    model(inputs.tokens, inputs.features, inputs.readout, edit)
-    edit.check()
-    layer = one.rpartition(".")[0]
-    assert {name for name in edit.seen if name in parts} == {name for name in parts if name.startswith(layer)}
+    for loop in LOOPS[variant]:
+        edit = Edit({f"blocks.0.{loop[0]}": lambda value, step: 2 * value})
+        model(inputs.tokens, inputs.features, inputs.readout, edit)
+        edit.check()
+        assert {name for name in edit.seen if name in parts} == {f"blocks.0.{name}" for name in loop}
+
+
+@pytest.mark.parametrize("conv", [1, 2, 4])
+@pytest.mark.parametrize("variant", ["mamba", "linear-attention"])
+def test_a_convolution_step_by_step_is_the_fused_one_bit_for_bit(variant, conv):
+    """Gradients round otherwise: the loop adds them up in another order."""
+    model, inputs = small(variant, TUNNEL, depth=1, conv=conv).double(), TUNNEL.sample(3).inputs
+    found = {}
+    for name in ("*.window", "embed"):
+        model.zero_grad()
+        record = Record([name])
+        values = logits(model, inputs, record)
+        values.square().sum().backward()
+        found[name] = values.detach(), next(iter(model.blocks[0].children())).weight.grad.clone()
+        assert bool(record.recurrent) == (name == "*.window" and conv > 1)
+    assert torch.equal(found["*.window"][0], found["embed"][0])
+    assert relative(found["*.window"][1], found["embed"][1]) < 1e-12
 
 
 def test_patterns_are_causal_distributions():
@@ -169,16 +187,18 @@ def test_an_edit_at_every_tap_changes_the_prediction(variant):
 
 
 @pytest.mark.parametrize(
-    ("variant", "name"),
+    ("variant", "name", "first"),
     [
-        ("lstm-residual", "lstm.cell"),
-        ("lstm-stacked", "lstm.hidden"),
-        ("lstm-residual", "lstm.gates"),
-        ("mamba", "mamba.state"),
-        ("linear-attention", "attention.state"),
+        ("lstm-residual", "lstm.cell", 6),
+        ("lstm-stacked", "lstm.hidden", 6),
+        ("lstm-residual", "lstm.gates", 6),
+        ("mamba", "mamba.state", 6),
+        ("mamba", "mamba.window", 7),  # of it only the next step knows
+        ("linear-attention", "attention.state", 6),
+        ("linear-attention", "attention.window", 7),
     ],
 )
-def test_an_edited_state_is_carried_on(variant, name):
+def test_an_edited_state_is_carried_on(variant, name, first):
     """Change the state at one step: nothing before it moves, what comes later does, through the recurrence alone."""
     model, inputs = small(variant, TUNNEL, depth=1).double(), TUNNEL.sample(2).inputs
     at = 6
@@ -187,8 +207,8 @@ def test_an_edited_state_is_carried_on(variant, name):
     logits(model, inputs, models.chain(edit, record))
     logits(model, inputs, plain)
     before, after = plain.tensors()["blocks.0.residual"], record.tensors()["blocks.0.residual"]
-    assert torch.equal(before[:, :at], after[:, :at])
-    for later in range(at, T):
+    assert torch.equal(before[:, :first], after[:, :first])
+    for later in range(first, T):
         assert not torch.equal(before[:, later], after[:, later])
 
 

@@ -4,7 +4,8 @@
     ff      what computes at one position                  blocks.i.ff.out
     heads   a mixer's separate heads                       blocks.i.attention.head_out (n, H, T, d)
     stream  what is carried from layer to layer            the last tensor before the blocks, then blocks.i.residual
-    state   what is carried from step to step              blocks.i.lstm.cell, .lstm.hidden, .mamba.state, …
+    memory  what is carried from step to step              blocks.i.lstm.cell, .lstm.hidden, .mamba.state, … with the
+                                                           window of a convolution, where there is one
 
 Read off one tapped forward pass, so a network of one's own that uses these names is understood too.
 """
@@ -25,7 +26,7 @@ from windtunnel.models.trace import has_taps
 from windtunnel.tunnels.episodes import Inputs
 
 MIXERS = ("attention.out", "mamba.out", "lstm.hidden")
-STATES = ("lstm.cell", "lstm.hidden", "mamba.state", "attention.state")
+STATES = ("lstm.cell", "lstm.hidden", "mamba.window", "mamba.state", "attention.window", "attention.state")
 _HEADS_FIRST = ("q", "k", "v", "scores", "pattern", "head_out", "read", "beta", "decay")
 
 
@@ -76,8 +77,11 @@ class Anatomy:
     def head_tensor(self, layer: int) -> str | None:
         return name if (name := f"blocks.{layer}.attention.head_out") in self.shapes else None
 
-    def states(self, layer: int) -> list[str]:
-        return [name for end in STATES if (name := f"blocks.{layer}.{end}") in self.shapes]
+    @property
+    def memory(self) -> list[str]:
+        """The recurrent state of all layers: all that later steps know of earlier ones."""
+        names = (f"blocks.{layer}.{end}" for layer in range(self.depth) for end in STATES)
+        return [name for name in names if name in self.shapes]
 
     @property
     def heads(self) -> list[tuple[int, int]]:

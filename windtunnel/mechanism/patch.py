@@ -7,9 +7,9 @@ With p' the donor's exact belief, q the network's own prediction and q' the one 
 summed over sequences, as a ratio of single KLs would blow up where donor and recipient happen to agree.  Beside it:
 bits lost against the recipient's own belief, and the ceiling, what the network reaches when it reads the donor itself.
 
-At one readout the stream is patched layer by layer; in a recurrent network also its whole state.  Where the donor's
-world goes on with the recipient's evidence (HMM, urn), later readouts tell whether the patched tensor is what is
-carried on.
+At one readout the stream is patched layer by layer; in a recurrent network also its whole state: all that later steps
+know of earlier ones, in Mamba and linear attention with the window of the convolution.  Where the donor's world goes on
+with the recipient's evidence (HMM, urn), later readouts tell whether the patched tensor is what is carried on.
 
 Nulls: a mismatched donor (another recipient's: another episode altogether), a change of equal size in a random
 direction, an untrained network.  Going only a part of the way is `dose`.
@@ -132,9 +132,8 @@ def fraction(after: np.ndarray, before: np.ndarray) -> np.ndarray:
 def carriers(anatomy: Anatomy, position: int) -> dict[str, list[Place]]:
     """What may carry a belief at one position: the stream before and after each block, the whole recurrent state."""
     found = {name: [Place(name, positions=(position,))] for name in anatomy.streams}
-    states = [name for layer in range(anatomy.depth) for name in anatomy.states(layer)]
-    if states:
-        found["state of all layers"] = [Place(name, positions=(position,)) for name in states]
+    if anatomy.memory:
+        found["state of all layers"] = [Place(name, positions=(position,)) for name in anatomy.memory]
     return found
 
 

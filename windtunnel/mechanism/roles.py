@@ -3,7 +3,7 @@
     routing   the mixer's output                 what attention (or the recurrence) brings from other positions
     update    the feed-forward output            what is computed at a position
     carry     the residual stream after a block  what a position holds for itself and for those that read it
-    memory    the recurrent state, one step back what a recurrent network carries from step to step (all layers)
+    memory    the whole recurrent state, one step back: all that this step can know of earlier ones (see `Anatomy`)
 
 Each is set to its mean over episodes, in one layer or in all, and the loss is read at that one readout, in bits:
 
@@ -104,12 +104,11 @@ def roles(
 def _memory(benches: Benches, position: int, step: int, draws: int) -> Measurement | Missing:
     """The state of all layers just before this position, set to its mean."""
     anatomy = benches.main.anatomy
-    names = [name for layer in range(anatomy.depth) for name in anatomy.states(layer)]
-    if not names or not position:
+    if not anatomy.memory or not position:
         return Missing(
             "role: memory", "the network carries no state from step to step" if position else "first position"
         )
-    places = [Place(name, positions=(position - 1,)) for name in names]
+    places = [Place(name, positions=(position - 1,)) for name in anatomy.memory]
     where = {"role": "memory", "layer": "all", "site": "one step back", "step": step, "method": "mean"}
     return _effect(benches, places, where, draws)
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from windtunnel.models.taps import Tap, touch
+from windtunnel.models.taps import StepEdit, Tap, touch
 
 
 def only_counting() -> bool:
@@ -73,7 +73,8 @@ class FeedForward(nn.Module):
 class CausalConv(nn.Module):
     """Depthwise convolution over the present and the past: y_t = b + Σ_j w_j x_{t−j}, zero before the start.
 
-    Written as `size` shifted multiply-adds, which a compiler fuses into one pass over memory.
+    Written as `size` shifted multiply-adds, which a compiler fuses into one pass over memory.  As a recurrence it carries
+    a window from step to step, the last size − 1 inputs: `stepped` is that loop, for who wants to look or change.
     """
 
     def __init__(self, channels: int, size: int) -> None:
@@ -82,10 +83,25 @@ class CausalConv(nn.Module):
         self.bias = nn.Parameter(torch.zeros(channels))
         init_normal(self.weight, size**-0.5)
 
-    def forward(self, x: Float[Tensor, "n T D"]) -> Float[Tensor, "n T D"]:
+    def forward(self, x: Float[Tensor, "n T D"], edit: StepEdit | None = None) -> Float[Tensor, "n T D"]:
         length, size = x.shape[1], self.weight.shape[0]
+        if edit is not None and size > 1:
+            return self.stepped(x, edit)
         padded = F.pad(x, (0, 0, size - 1, 0))
         y = self.bias + x * self.weight[0]
         for lag in range(1, size):
             y = y + padded[:, size - 1 - lag : size - 1 - lag + length] * self.weight[lag]
         return y
+
+    def stepped(self, x: Float[Tensor, "n T D"], edit: StepEdit) -> Float[Tensor, "n T D"]:
+        """Step by step, bit for bit the same.  `edit(t, window)` may replace what is carried on from step t, the inputs
+        (n, size − 1, D) up to and with that of t, oldest first: y_t has been computed, later steps see the change."""
+        window, outputs = x.new_zeros(x.shape[0], self.weight.shape[0] - 1, x.shape[2]), []
+        for t in range(x.shape[1]):
+            seen = torch.cat([window, x[:, t, None]], dim=1)
+            y = self.bias
+            for lag, weight in enumerate(self.weight):
+                y = y + seen[:, -1 - lag] * weight
+            window = edit(t, seen[:, 1:])
+            outputs.append(y)
+        return torch.stack(outputs, dim=1)

@@ -8,6 +8,8 @@
     x       ← x + W_2 · gelu(W_1 · norm(x))
 
 Taps of block i (H heads of width d = D / H):
+    blocks.i.attention.window      (n, T, W, 3 D)   the last W = conv − 1 of W_qkv · norm(x), all that the convolution
+                                                    carries on; step by step, as S.  Not there if conv = 1
     blocks.i.attention.q, .k, .v   (n, H, T, d)     as they enter the rule
     blocks.i.attention.beta        (n, H, T)
     blocks.i.attention.decay       (n, H, T)        log α
@@ -70,7 +72,7 @@ class DeltaAttention(nn.Module):
 
     def forward(self, x: Float[Tensor, "n T D"], tap: Tap | None, name: str) -> Float[Tensor, "n T D"]:
         n, length, width = x.shape
-        mixed = F.silu(self.conv(self.qkv(x)))
+        mixed = F.silu(self.conv(self.qkv(x), each_step(tap, f"{name}.window")))
         q, k, v = mixed.view(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
         q, k = F.normalize(q, dim=-1, eps=1e-6), F.normalize(k, dim=-1, eps=1e-6)
         beta = torch.sigmoid(self.beta(x)).transpose(1, 2)

@@ -13,6 +13,8 @@ On a GPU and without a tap, all between W_x and W_out is one kernel each way (`m
 Initialised as published: A[e, s] = −(s + 1) (the real S4D start), softplus(b) log-uniform in [0.001, 0.1], D = 1.
 
 Taps of block i:
+    blocks.i.mamba.window   (n, T, W, E)  the last W = conv − 1 of u, all that the convolution carries on; step by step,
+                                          as h.  Not there if conv = 1
     blocks.i.mamba.conv     (n, T, E)     c
     blocks.i.mamba.gate     (n, T, E)     silu(z)
     blocks.i.mamba.delta    (n, T, E)     Δ
@@ -81,7 +83,7 @@ class Mixer(nn.Module):
 
     def forward(self, x: Float[Tensor, "n T D"], tap: Tap | None, name: str) -> Float[Tensor, "n T D"]:
         u, z = self.in_proj(x).chunk(2, dim=-1)
-        c = touch(tap, f"{name}.conv", F.silu(self.conv(u)))
+        c = touch(tap, f"{name}.conv", F.silu(self.conv(u, each_step(tap, f"{name}.window"))))
         low_rank, BC = self.x_proj(c).split(self.split, dim=-1)
         raw_delta, A = self.dt_proj(low_rank), -torch.exp(self.A_log)
         if tap is None and kernels.mamba_core is not None and kernels.takes_mamba_core(z, self.states):
