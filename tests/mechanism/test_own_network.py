@@ -8,7 +8,7 @@ from torch import nn
 from windtunnel import models
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.geometry.key_survey import keys
-from windtunnel.mechanism import late, position_ranges, swap
+from windtunnel.mechanism import inspect, late, position_ranges, swap
 from windtunnel.models import touch
 from windtunnel.tunnels import HMM
 
@@ -51,3 +51,19 @@ def test_what_it_does_not_name_is_told():
     assert isinstance(queries, Missing) and ".attention.q" in queries.reason
     (entrance,) = position_ranges(model, TUNNEL, episodes, [], draws=2)
     assert isinstance(entrance, Missing) and "before the first block" in entrance.reason
+
+
+class Weightless(nn.Module):
+    """Counts what it has seen: nothing to learn, and nowhere in particular."""
+
+    def forward(self, tokens, features, readout, tap=None):
+        x = touch(tap, "embed", nn.functional.one_hot(tokens, TUNNEL.vocabulary).float())
+        mixed = touch(tap, "blocks.0.attention.out", x.cumsum(1))
+        x = touch(tap, "blocks.0.residual", x + mixed)
+        return x[:, readout, : TUNNEL.classes]
+
+
+def test_a_network_without_weights_is_looked_at_like_others():
+    found = inspect(Weightless(), TUNNEL, only=["keys", "values", "beliefs", "ablate", "ranges"], episodes=16)
+    assert not any("failed" in reason for reason in found.missing.values()), found.missing
+    assert {entry.instrument for entry, _ in found.measurements()} == {"values", "beliefs", "ablate", "ranges"}

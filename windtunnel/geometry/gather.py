@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from windtunnel.errors import InputError
 from windtunnel.models import SequenceModel, from_spec, has_taps, trace
 from windtunnel.models.taps import Record
+from windtunnel.models.home import home
 from windtunnel.tunnels.episodes import Episodes
 
 CHUNK = 32  # episodes per forward pass
@@ -24,8 +25,7 @@ def named(model: nn.Module, episodes: Episodes) -> list[str]:
     """The names of all tensors a model hands to a tap, in order of the forward pass; none if it has no taps."""
     if not has_taps(model):
         return []
-    record, home = Record(), next(model.parameters()).device
-    one = episodes.inputs[:1].to(home)
+    record, one = Record(), episodes.inputs[:1].to(home(model, episodes.inputs.tokens))
     model(one.tokens, one.features, one.readout, record)
     return list(record.seen)
 
@@ -90,5 +90,4 @@ def untrained_twins(model: nn.Module, count: int) -> list[nn.Module]:
     """The same network with fresh weights, from seeds that no training run uses.  None for a foreign module."""
     if not isinstance(model, SequenceModel):
         return []
-    home = next(model.parameters()).device
-    return [from_spec(model.spec, seed=TWIN_SEED + index).to(home).eval() for index in range(count)]
+    return [from_spec(model.spec, seed=TWIN_SEED + index).to(home(model)).eval() for index in range(count)]

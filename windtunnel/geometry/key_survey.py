@@ -16,6 +16,7 @@ from windtunnel.geometry.records import profile
 from windtunnel.geometry.stats import resampling_weights
 from windtunnel.geometry.task import token_groups
 from windtunnel.models import trace
+from windtunnel.models.home import home
 from windtunnel.tunnels import Episodes, Tunnel
 
 DRAWS = 99
@@ -151,16 +152,16 @@ def bare_keys(model: nn.Module, episodes: Episodes, tokens: np.ndarray) -> tuple
     Where a position is added to the embedding, it is taken out again on the way.
     """
     name = ending(named(model, episodes), ".attention.k")[0]
-    home, seen = next(model.parameters()).device, {}
+    device, seen = home(model, episodes.inputs.tokens), {}
 
     def tap(at: str, value: Tensor) -> Tensor:
         seen[at] = value
         return seen["embed"] if at == "positioned" else value
 
     given = episodes.inputs.features
-    features = None if given is None else torch.zeros(len(tokens), 1, given.shape[-1], dtype=given.dtype, device=home)
-    ids = torch.as_tensor(tokens, device=home)[:, None]
-    model(ids, features, torch.zeros(1, dtype=torch.int64, device=home), tap)
+    features = None if given is None else torch.zeros(len(tokens), 1, given.shape[-1], dtype=given.dtype, device=device)
+    ids = torch.as_tensor(tokens, device=device)[:, None]
+    model(ids, features, torch.zeros(1, dtype=torch.int64, device=device), tap)
     return seen[name][:, :, 0].transpose(0, 1).double().cpu().numpy(), name
 
 

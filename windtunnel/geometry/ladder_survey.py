@@ -14,6 +14,7 @@ from windtunnel.geometry.alignment_survey import patterns_at_readout
 from windtunnel.geometry.gather import at_readout, ending, named
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.geometry.stats import linear_cka
+from windtunnel.models.home import home
 from windtunnel.training import Run
 from windtunnel.tunnels import Episodes
 
@@ -80,8 +81,8 @@ def _rows(x: np.ndarray) -> np.ndarray:
 
 @torch.no_grad()
 def _kl(model: nn.Module, episodes: Episodes) -> float:
-    home = next(model.parameters()).device
-    log_q = model.log_probs(episodes.inputs.to(home)).double().cpu()  # type: ignore[operator]
+    inputs = episodes.inputs.to(home(model, episodes.inputs.tokens))
+    log_q = model.log_probs(inputs).double().cpu()  # type: ignore[operator]
     return float(kl_bits(episodes.posterior.double().cpu(), log_q).mean())
 
 

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError
+from windtunnel.models.home import home
 from windtunnel.models.taps import Record, Tap, require_matched
 from windtunnel.models.trace import has_taps
 from windtunnel.tunnels.episodes import Inputs
@@ -99,11 +100,6 @@ class Anatomy:
             before.append(name)
         blocks = [name for i in range(self.depth) if (name := f"blocks.{i}.residual") in self.shapes]
         return before[-1:] + blocks
-
-
-def home(model: nn.Module, otherwise: Tensor) -> torch.device:
-    """Where the network's weights are."""
-    return next((parameter.device for parameter in model.parameters()), otherwise.device)
 
 
 @contextmanager

@@ -21,9 +21,10 @@ from torch import Tensor, nn
 from windtunnel.errors import require, require_int
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
-from windtunnel.mechanism.anatomy import Anatomy, home
+from windtunnel.mechanism.anatomy import Anatomy
 from windtunnel.mechanism.place import Change
 from windtunnel.mechanism.resume import Start, can_resume, first_changed, skipping, start
+from windtunnel.models.home import home
 from windtunnel.models.taps import Edit, Tap
 from windtunnel.models.trace import trace
 from windtunnel.tunnels.base import Tunnel

@@ -26,6 +26,7 @@ from windtunnel.accidents import accident, misfit
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.base import SequenceModel, Sizes
+from windtunnel.models.home import home
 from windtunnel.models.taps import Record, Tap
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs, require_inputs
@@ -81,7 +82,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
     if not isinstance(module, nn.Module):
         raise InputError(f"model {name} returned {type(module).__name__}: must be a torch.nn.Module")
     adapted = module if isinstance(module, SequenceModel | Adapted) else Adapted(module, name)
-    inputs = tunnel.sample(2, dtype=torch.float32).inputs.to(_home(module))
+    inputs = tunnel.sample(2, dtype=torch.float32).inputs.to(home(module))
     record = Record()
     tapped = {"tap": record} if getattr(adapted, "has_taps", False) else {}
     try:
@@ -112,9 +113,9 @@ def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) ->
     A causal one computes that prediction from the same numbers again, so it moves by rounding at most, if at all.  One
     that gives something else when merely asked twice is random, and nothing can be told.
     """
-    inputs, home = tunnel.sample(2, dtype=torch.float32).inputs, _home(model)
+    inputs = tunnel.sample(2, dtype=torch.float32).inputs
     first = int(inputs.readout[0])
-    same, other = inputs.to(home), _going_on_differently(tunnel, inputs, first).to(home)
+    same, other = (x.to(home(model)) for x in (inputs, _going_on_differently(tunnel, inputs, first)))
     try:
         with evaluation_mode([model]), _precisions(model) as eps:
             asked, again, changed = (model(x.tokens, x.features, x.readout).double() for x in (same, same, other))
@@ -174,11 +175,6 @@ def _told(inputs: Inputs) -> str:
     wide = "None" if features is None else tuple(features.shape)
     few = f"tokens {tuple(tokens.shape)} from {int(tokens.min())} to {int(tokens.max())}"
     return f"two episodes of this tunnel, {few}, features {wide}, readout {tuple(inputs.readout.shape)}"
-
-
-def _home(module: nn.Module) -> torch.device:
-    """Where a module's parameters are."""
-    return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
 def _dtype(module: nn.Module) -> torch.dtype:

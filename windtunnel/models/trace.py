@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from windtunnel.errors import InputError, whole_number
 from windtunnel.fidelity.predictor import evaluation_mode
+from windtunnel.models.home import home
 from windtunnel.models.taps import Record, require_matched
 from windtunnel.tunnels.episodes import Episodes, Inputs
 
@@ -33,12 +34,11 @@ def trace(
     if not has_taps(model):
         raise InputError(f"model {getattr(model, 'name', type(model).__name__)} has no taps: nothing to trace")
     inputs = episodes.inputs if isinstance(episodes, Episodes) else episodes
-    home = next((parameter.device for parameter in model.parameters()), inputs.tokens.device)
     kept: dict[str, Tensor] = {}
     with evaluation_mode([model]):
         for first in range(0, max(1, len(inputs)), chunk):  # once for no episodes: names are looked at, and have shapes
             record = Record(patterns)
-            part = inputs[first : first + chunk].to(home)
+            part = inputs[first : first + chunk].to(home(model, inputs.tokens))
             model(part.tokens, part.features, part.readout, record)
             require_matched(patterns or (), record.seen)
             for name, value in record.tensors().items():

@@ -1,0 +1,19 @@
+"""Where a network lives."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import torch
+from torch import Tensor, nn
+
+
+def home(model: nn.Module, otherwise: Tensor | None = None) -> torch.device:
+    """The device of a network's weights, or of its buffers.  One that has neither computes where its inputs are: that of
+    `otherwise`, or the CPU.
+
+    >>> home(nn.Linear(2, 2), torch.empty(0, device="meta")), home(nn.Identity(), torch.empty(0, device="meta"))
+    (device(type='cpu'), device(type='meta'))
+    """
+    nowhere = torch.device("cpu") if otherwise is None else otherwise.device
+    return next((tensor.device for tensor in chain(model.parameters(), model.buffers())), nowhere)
