@@ -109,3 +109,12 @@ def test_parts_and_ranges():
     model = small("transformer", TINY)
     ranges = position_ranges(model, TINY, EPISODES[:8], [], draws=2)
     assert len(ranges) == 7 * len(METHODS) and all(m.nulls for m in ranges if not isinstance(m, Missing))
+
+
+def test_a_range_is_taken_away_before_positions_are_mixed():
+    """An MLP sums over all positions before its first block: the header is in every readout's sum by then."""
+    for variant, needed in (("mlp-full", True), ("mlp-position", False), ("transformer-rope", True), ("mamba", True)):
+        found = position_ranges(small(variant, TINY), TINY, EPISODES[:8], [], draws=0)
+        header = [m for m in found if isinstance(m, Measurement) and m.where["positions"] == "header"]
+        assert {m.where["tensor"] for m in header} == {"embed"}, variant
+        assert all((m.value != 0.0) == needed for m in header), variant

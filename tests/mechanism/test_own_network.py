@@ -7,7 +7,9 @@ from torch import nn
 
 from windtunnel import models
 from windtunnel.geometry import Measurement, Missing
+from windtunnel.geometry.belief_survey import beliefs
 from windtunnel.geometry.key_survey import keys
+from windtunnel.geometry.value_survey import values
 from windtunnel.mechanism import inspect, late, position_ranges, swap
 from windtunnel.models import touch
 from windtunnel.tunnels import HMM
@@ -51,6 +53,14 @@ def test_what_it_does_not_name_is_told():
     assert isinstance(queries, Missing) and ".attention.q" in queries.reason
     (entrance,) = position_ranges(model, TUNNEL, episodes, [], draws=2)
     assert isinstance(entrance, Missing) and "before the first block" in entrance.reason
+
+
+def test_where_nothing_precedes_the_blocks_no_block_stands_in_for_it():
+    model, episodes = models.build(Own, TUNNEL), TUNNEL.sample(16)
+    read = [m for m in beliefs(model, TUNNEL, episodes, []) if isinstance(m, Measurement)]
+    shown = [m for m in values(model, TUNNEL, episodes, []) if isinstance(m, Measurement)]
+    assert read and shown and all(m.where["layer"] == 0 and m.arrays["layer"].tolist() == [0] for m in read + shown)
+    assert all("before the first block" not in m.nulls for m in shown)
 
 
 class Weightless(nn.Module):

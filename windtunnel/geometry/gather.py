@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
 import numpy as np
 import torch
@@ -11,13 +12,14 @@ from torch import Tensor, nn
 
 from windtunnel.errors import InputError
 from windtunnel.models import SequenceModel, from_spec, has_taps, trace
-from windtunnel.models.taps import Record
 from windtunnel.models.home import home
+from windtunnel.models.taps import Record
 from windtunnel.tunnels.episodes import Episodes
 
 CHUNK = 32  # episodes per forward pass
 TWIN_SEED = 1_000_003  # of the first untrained twin
-_HEADED = (".q", ".k", ".v", ".head_out")  # (n, H, T, d); all else is (n, T, …)
+_HEADED = (".q", ".k", ".v", ".head_out")  # (n, H, T, d); all else is (n, T, …), but for
+_LEAVING = ("final", "logits")  # after the last block, at the readouts alone: (n, K, …)
 
 
 @torch.no_grad()
@@ -49,18 +51,23 @@ def layer_of(name: str) -> int | str:
     return int(found.group(1)) if found else name
 
 
-def entrance(names: Sequence[str]) -> str:
-    """The stream just before the first block: with learned positions their sum with the tokens, else the tokens."""
-    return next((name for name in ("context.sum", "positioned", "embed") if name in names), names[0])
+def entrance(names: Iterable[str]) -> str | None:
+    """The stream that enters the first block: the last tensor handed over before it; None where there is none.
+
+    >>> entrance(["embed", "positioned", "blocks.0.residual", "logits"]), entrance(["blocks.0.residual", "logits"])
+    ('positioned', None)
+    """
+    before = takewhile(lambda name: not name.startswith("blocks."), names)
+    return next(iter([name for name in before if name not in _LEAVING][::-1]), None)
 
 
 def residual_names(model: nn.Module, episodes: Episodes) -> list[str]:
-    """The stream before the blocks and after each of them."""
+    """The stream before the blocks, where a network names it, and after each of them."""
     names = named(model, episodes)
     blocks = ending(names, ".residual")
     if not blocks:
         raise InputError(f"{label(model)} hands no residual stream to its taps")
-    return [entrance(names), *blocks]
+    return [*filter(None, [entrance(names)]), *blocks]
 
 
 def at_readout(model: nn.Module, episodes: Episodes, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -74,7 +81,7 @@ def at_readout(model: nn.Module, episodes: Episodes, names: Sequence[str]) -> di
 
 
 def _read(name: str, value: Tensor, readout: Tensor) -> Tensor:
-    if name in ("final", "logits"):
+    if name in _LEAVING:
         return value
     if name.endswith(_HEADED):
         return value.index_select(2, readout).transpose(1, 2).flatten(2)

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from windtunnel.fidelity.metrics import kl_bits
-from windtunnel.geometry.gather import at_readout, ending, entrance, label, layer_of, named
+from windtunnel.geometry.gather import at_readout, label, layer_of, residual_names
 from windtunnel.geometry.measurement import Missing
 from windtunnel.geometry.records import profile
 from windtunnel.geometry.stats import resampled_mean, resampling_weights
@@ -49,8 +49,7 @@ def lens(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequen
     """Bits of KL after every layer, and of the stream before the first."""
     if not isinstance(model, SequenceModel):
         return [Missing("lens", f"{label(model)} is not a built-in model: its final norm and head are not known")]
-    names = named(model, episodes)
-    kept = [entrance(names), *ending(names, ".residual")]
+    kept = residual_names(model, episodes)
     streams = at_readout(model, episodes, kept)
     kept = [name for name in kept if streams[name].shape[-1] == model.head.weight.shape[1]]  # a narrow embedding drops
     posterior, rng = episodes.posterior.double().cpu(), np.random.default_rng(0)

@@ -26,40 +26,42 @@ def values(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequ
     for stream, suffix in STREAMS.items():
         layers = ending(names, suffix)
         if layers:
-            found += _stream(stream, [entrance(names), *layers], model, episodes, untrained)
+            found += _stream(stream, entrance(names), layers, model, episodes, untrained)
         else:
             found.append(Missing("values", f"{label(model)} has no {stream}: no tensor of it ends with {suffix}"))
     return found
 
 
-def _stream(stream: str, names: list[str], model, episodes, untrained) -> list[Measurement]:
-    own = at_readout(model, episodes, names)
+def _stream(stream: str, before: str | None, names: list[str], model, episodes, untrained) -> list[Measurement]:
+    """Of every layer of one stream.  before: what enters the first block, for a null; None where it is not told."""
+    own = at_readout(model, episodes, [*filter(None, [before]), *names])
     twins = [at_readout(twin, episodes, names) for twin in untrained]
     rng = np.random.default_rng(0)
     picks = [rng.integers(len(episodes), size=len(episodes)) for _ in range(REPLICATES)]
-    layers, where = [layer_of(name) for name in names[1:]], {"stream": stream, "positions": "readouts"}
+    layers, where = [layer_of(name) for name in names], {"stream": stream, "positions": "readouts"}
     shapes = {name: _shape(x) for name, x in own.items()}
     twin_shapes = [{name: _shape(x) for name, x in twin.items()} for twin in twins]
     resampled = [{name: _shape(x[pick]) for name, x in own.items()} for pick in picks]
-    widest = max(len(shapes[name][2]) for name in names[1:])
-    spectra = np.stack([np.pad(shapes[name][2], (0, widest - len(shapes[name][2]))) for name in names[1:]])
+    widest = max(len(shapes[name][2]) for name in names)
+    spectra = np.stack([np.pad(shapes[name][2], (0, widest - len(shapes[name][2]))) for name in names])
     found = []
     for index, (title, side) in enumerate((("PC1 share", "above"), ("participation ratio", "below"))):
         again = np.array([[draw[name][index] for name in names] for draw in resampled])
+        nulls = {"untrained": np.array([[twin[name][index] for name in names] for twin in twin_shapes])}
+        if before is not None:
+            entered = np.array([draw[before][index] for draw in resampled])
+            nulls["before the first block"] = _entrance(again, entered, float(shapes[before][index]))
         found += profile(
             title,
-            np.array([shapes[name][index] for name in names[1:]]),
-            again[:, 1:],
-            {
-                "untrained": np.array([[twin[name][index] for name in names[1:]] for twin in twin_shapes]),
-                "before the first block": _entrance(again, float(shapes[names[0]][index])),
-            },
+            np.array([shapes[name][index] for name in names]),
+            again,
+            nulls,
             layers=layers,
             side=side,  # type: ignore[arg-type]
             where=where,
             arrays={"spectrum": spectra},
         )
-    return found + _order(names, own, twins, picks, episodes, layers, where)
+    return found + _order(before, names, own, twins, picks, episodes, layers, where)
 
 
 def _shape(x: np.ndarray) -> tuple[float, float, np.ndarray]:
@@ -67,7 +69,7 @@ def _shape(x: np.ndarray) -> tuple[float, float, np.ndarray]:
     return first_share(variances), participation_ratio(variances), variances
 
 
-def _order(names, own, twins, picks, episodes: Episodes, layers: list, where: dict) -> list[Measurement]:
+def _order(before, names, own, twins, picks, episodes: Episodes, layers: list, where: dict) -> list[Measurement]:
     """By entropy, or by position?"""
     entropy = episodes.entropy_bits.double().cpu().numpy()
     rng, count = np.random.default_rng(1), len(entropy)
@@ -87,27 +89,31 @@ def _order(names, own, twins, picks, episodes: Episodes, layers: list, where: di
         resampled = [ask(entropy[pick])[0] for pick in picks]
         for part, reduced in reduce.items():
             ys = {name: reduced(_rows(x)) for name, x in own.items()}  # the component is that of all sequences
-            left = [real.left(ys[name]) for name in names[1:]]
+            left = [real.left(ys[name]) for name in names]
             again = np.array([[q(_chosen(ys[name], pick)) for name in names] for q, pick in zip(resampled, picks)])
+            nulls = {
+                "untrained": np.array([[real(reduced(_rows(twin[n]))) for n in names] for twin in twins]),
+                "shuffled labels": np.array([[shuffle.share(rest) for rest in left] for shuffle in shuffles]),
+            }
+            if before is not None:
+                entered = np.array([q(_chosen(ys[before], pick)) for q, pick in zip(resampled, picks)])
+                nulls["before the first block"] = _entrance(again, entered, real(ys[before]))
             found += profile(
                 f"{title}, {part}",
                 np.array([real.share(rest) for rest in left]),
-                again[:, 1:],
-                {
-                    "untrained": np.array([[real(reduced(_rows(twin[n]))) for n in names[1:]] for twin in twins]),
-                    "shuffled labels": np.array([[shuffle.share(rest) for rest in left] for shuffle in shuffles]),
-                    "before the first block": _entrance(again, real(ys[names[0]])),
-                },
+                again,
+                nulls,
                 layers=layers,
                 where=where,
             )
     return found
 
 
-def _entrance(replicates: np.ndarray, value: float) -> np.ndarray:
+def _entrance(layers: np.ndarray, entered: np.ndarray, value: float) -> np.ndarray:
     """(B, L) the value before the first block, with the bootstrap noise of each layer's distance from it: replicates
-    are (B, 1 + L), of the same sequences.  Where no layer differs from the entrance, this is how far it would lie."""
-    distance = replicates[:, 1:] - replicates[:, :1]
+    of layers (B, L) and entrance (B,) are of the same sequences.  Where no layer differs from the entrance, this is how
+    far it would lie."""
+    distance = layers - entered[:, None]
     return value + distance - distance.mean(0)
 
 

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError
+from windtunnel.geometry.gather import entrance
 from windtunnel.models.home import home
 from windtunnel.models.taps import Record, Tap, require_matched
 from windtunnel.models.trace import has_taps
@@ -93,13 +94,14 @@ class Anatomy:
     @property
     def streams(self) -> list[str]:
         """The stream before the first block and after each block."""
-        before = []
-        for name in self.shapes:
-            if name.startswith("blocks."):
-                break
-            before.append(name)
         blocks = [name for i in range(self.depth) if (name := f"blocks.{i}.residual") in self.shapes]
-        return before[-1:] + blocks
+        return [*filter(None, [entrance(self.shapes)]), *blocks]
+
+    @property
+    def unmixed(self) -> str | None:
+        """Where each position still tells of its own input alone.  What enters the first block may be mixed already: an
+        MLP sums over positions before it."""
+        return next((name for name in ("positioned", "embed") if name in self.shapes), entrance(self.shapes))
 
 
 @contextmanager

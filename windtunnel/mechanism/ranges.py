@@ -1,8 +1,8 @@
 """Which part of the input does the prediction rest on?
 
-The stream that enters the first block is ablated over a range of positions, and the loss read at all readouts that come
-at or after the range's first position.  Ranges: an HMM's header (its transition and its emission half where each row is
-a position), and four equal parts of the rest.
+The stream before any mixing of positions (the embedding, with learned positions if it has them) is ablated over a range
+of positions, and the loss read at all readouts that come at or after the range's first position.  Ranges: an HMM's
+header (its transition and its emission half where each row is a position), and four equal parts of the rest.
 
 Nulls: damage of equal size in a random direction, the same in untrained networks.
 """
@@ -50,18 +50,18 @@ def position_ranges(
 ) -> list[Measurement | Missing]:
     """Bits lost to the ablation of each range of positions."""
     benches = Benches.of(model, tunnel, episodes, untrained)
-    streams = [name for name in benches.main.anatomy.streams if not name.startswith("blocks.")]
-    if not streams:
+    stream = benches.main.anatomy.unmixed
+    if stream is None:
         return [Missing("ranges", "the network has no stream (no tensor before the first block)")]
     results: list[Measurement | Missing] = []
     for name, positions in named_ranges(tunnel).items():
         later = episodes.inputs.readout >= positions.start
         if not later.any():
             continue
-        places = [Place(streams[0], positions=tuple(positions))]
+        places = [Place(stream, positions=tuple(positions))]
         for method in methods:
             losses = Losses.of(benches, places, method, draws=draws)
-            where = {"positions": name, "tensor": streams[0], "method": method}
+            where = {"positions": name, "tensor": stream, "method": method}
             title, read = "bits lost to ablation of positions", lambda lost, at=later: per_sequence(lost[:, at])
             results.append(losses.measured(title, read, where=where))
     return results

@@ -118,7 +118,7 @@ def simplex(model: nn.Module, tunnel: Tunnel, episodes: Episodes) -> dict[str, A
         return None
     belief = exact_belief(tunnel, episodes)
     names = residual_names(model, episodes)
-    chosen = [names[index] for index in sorted({0, 1, len(names) // 2, len(names) - 1})]
+    chosen = [names[index] for index in sorted({0, len(names[:2]) - 1, len(names) // 2, len(names) - 1})]
     streams, rounds = at_readout(model, episodes, chosen), folds(len(belief))
     states = belief.shape[-1]
     flat = belief.reshape(-1, states)
