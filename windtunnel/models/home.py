@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 
 def home(model: nn.Module, otherwise: Tensor | None = None) -> torch.device:
-    """The device of a network's weights, or of its buffers.  One that has neither computes where its inputs are: that of
-    `otherwise`, or the CPU.
+    """The device of a network's weights, or of its buffers.  One without either computes where its inputs are: on the
+    device of `otherwise`, or on the CPU.
 
     >>> home(nn.Linear(2, 2), torch.empty(0, device="meta")), home(nn.Identity(), torch.empty(0, device="meta"))
     (device(type='cpu'), device(type='meta'))
