@@ -13,6 +13,7 @@ from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.mechanism import Bench, Pair, Place, ablation, bits_lost, patch_changes, swap_changes
 from windtunnel.mechanism.ablate import METHODS, targets
 from windtunnel.mechanism.chance import derangement, rotation, subspace
+from windtunnel.mechanism.losses import damage
 from windtunnel.mechanism.patch import Setting, carriers
 from windtunnel.mechanism.place import Place as Where
 
@@ -151,6 +152,43 @@ def test_the_random_direction_null_does_equal_damage():
         axis = (1, 3) if clean.ndim == 4 else (2,)
         assert torch.allclose(plain.square().sum(axis), turned.square().sum(axis), atol=1e-12)
         assert not torch.allclose(plain, turned, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("variant", "names"),
+    [
+        ("lstm-residual", ["blocks.0.lstm.hidden"]),  # the next step starts from a changed one
+        ("lstm-stacked", ["blocks.0.lstm.cell", "blocks.0.lstm.hidden"]),
+        ("mamba", ["blocks.0.mamba.window", "blocks.0.mamba.state"]),
+        ("transformer", ["blocks.0.attention.out", "blocks.0.ff.out", "blocks.1.attention.out"]),  # so does a layer
+        ("linear-attention", ["blocks.0.attention.head_out", "blocks.1.attention.head_out"]),
+    ],
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_it_does_so_after_other_damage_too(variant, names, method):
+    one = Bench(small(variant, TUNNEL).double(), TUNNEL, EPISODES, chunk=4)
+    places = [Place(name) for name in names]
+
+    def sizes(changes) -> list[torch.Tensor]:
+        found = []
+
+        def spy(name, change):
+            def spied(value, step, rows):
+                changed = change(value, step, rows)
+                axes = (1, -1) if name.endswith("head_out") else -1
+                found.append((changed - value).norm(dim=axes).flatten())
+                return changed
+
+            return spied
+
+        one.run({name: spy(name, change) for name, change in changes.items()})
+        return found
+
+    real = sizes(ablation(one, places, method))
+    for changes in damage(one, places, method, 2):
+        assert all(torch.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(real, sizes(changes), strict=True))
+    (alone,) = damage(one, places, method, 1)
+    assert not torch.allclose(one.run(alone), one.run(ablation(one, places, method)), atol=1e-6)
 
 
 def test_what_matches_nothing_is_refused_in_one_line():

@@ -19,7 +19,7 @@ from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.ablation import ablation
 from windtunnel.mechanism.chance import DRAWS
 from windtunnel.mechanism.estimate import per_sequence
-from windtunnel.mechanism.losses import TURNED, UNTRAINED, Losses
+from windtunnel.mechanism.losses import TURNED, UNTRAINED, Losses, damage
 from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.score import Bench, Benches
 from windtunnel.tunnels.base import Tunnel
@@ -96,7 +96,7 @@ def _entropy_errors(benches: Benches, places: Sequence[Place], draws: int) -> Lo
         return error(bench, bench.run(ablation(bench, places, "zero")))
 
     small = benches.small
-    damaged = [ablation(small, places, "zero", turn=draw) for draw in range(draws)]
+    damaged = damage(small, places, "zero", draws)
     nulls = {
         TURNED: [error(small, predicted) for predicted in small.run_each(damaged)] if damaged else [],
         UNTRAINED: [off(bench) for bench in benches.untrained],

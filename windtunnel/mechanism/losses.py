@@ -18,15 +18,22 @@ from windtunnel.geometry.measurement import Measurement
 from windtunnel.mechanism.ablation import ablation, bits_lost
 from windtunnel.mechanism.chance import DRAWS
 from windtunnel.mechanism.estimate import measured, per_sequence
-from windtunnel.mechanism.place import Place
+from windtunnel.mechanism.place import Change, Place
 from windtunnel.mechanism.score import Bench, Benches
+from windtunnel.mechanism.size import as_large
 
 TURNED, UNTRAINED = "random direction, equal size", "untrained"
 
 
+def damage(bench: Bench, places: Sequence[Place], method: str, draws: int) -> list[dict[str, Change]]:
+    """Damage as large as that of an ablation, in random directions."""
+    random = [ablation(bench, places, method, turn=draw) for draw in range(draws)]
+    return as_large(bench, ablation(bench, places, method), random)
+
+
 def turned(bench: Bench, places: Sequence[Place], method: str, draws: int) -> Sequence[Float64[Tensor, "n K"]]:
     """Bits lost to damage of equal size in random directions, one table per draw."""
-    return bench.lost_each([ablation(bench, places, method, turn=draw) for draw in range(draws)])
+    return bench.lost_each(damage(bench, places, method, draws))
 
 
 @dataclass(frozen=True)

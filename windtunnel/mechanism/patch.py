@@ -36,6 +36,7 @@ from windtunnel.mechanism.estimate import measured, per_sequence
 from windtunnel.mechanism.losses import TURNED, UNTRAINED
 from windtunnel.mechanism.place import Change, Place, stored, substitute, width_of
 from windtunnel.mechanism.score import NULL_EPISODES, Bench
+from windtunnel.mechanism.size import as_large
 from windtunnel.mechanism.worlds import middle
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
@@ -194,9 +195,10 @@ def _measure(
     patched, small = pair.recipient.run(patch_changes(pair, places)), pair.small
     after, before = kl_bits(pair.donor.belief, patched), pair.before
     own = kl_bits(pair.recipient.belief, patched) - pair.recipient.clean_kl
+    turned = [patch_changes(small, places, turn=draw) for draw in range(draws)]
     nulls = {
         MISMATCHED: small.after_each([patch_changes(small, places, mismatch=draw) for draw in range(draws)]),
-        TURNED: small.after_each([patch_changes(small, places, turn=draw) for draw in range(draws)]),
+        TURNED: small.after_each(as_large(small.recipient, patch_changes(small, places), turned)),
     }
     fresh = [one.after(patch_changes(one, places)) for one in blank]
     results = []
