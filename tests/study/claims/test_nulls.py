@@ -130,6 +130,10 @@ def test_a_recurrent_network_has_no_such_roles_and_its_state_is_told():
     found = claim("roles").judge_elsewhere(p.evidence())["hmm-lstm"]
     assert found.outcome == UNTESTED
     assert "has no attention" in found.reasons[0] and "-0.2 [" in found.reasons[0] and "costs 0.4 [" in found.reasons[0]
+    assert "; its state set to the mean" in found.reasons[0]
+    p.cell("hmm-lstm", model="mamba")  # whose readings may be older than the whole state
+    found = claim("roles").judge_elsewhere(p.evidence())["hmm-lstm"]
+    assert "its state (in surveys before revision 3: without the convolution's window) set to" in found.reasons[0]
 
 
 def test_a_null_of_few_draws_is_not_a_number_without_doubt():

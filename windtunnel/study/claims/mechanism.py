@@ -19,7 +19,12 @@ DOMINATES = 0.5
 NEEDED_BITS = 0.05
 PARTS = {"routing": "attention", "update": "feed-forward"}
 EARLIER = {"evidence before it": "earlier observations", "before it": "all earlier positions"}
-ONE_CELL = ("lstm", "mamba")
+ONE_CELL = {
+    "lstm": "its state",
+    "mamba": "its state (in surveys before revision 3: without the convolution's window)",
+}
+"""Models in which one recurrent cell does everything, and what their readings of the memory are of: cells of a study do
+not say by which revision of the instruments they were read."""
 
 
 def least_needed(evidence: Evidence, cell: str, method: str) -> list[Record]:
@@ -130,7 +135,8 @@ def _recurrent(evidence: Evidence, cell: str) -> str:
         excess, null = _excess(found, said)
     except NotMeasured:
         return said
-    return f"{said}; its state set to the mean, one step back, costs {over_seeds(found)} bits, {excess} less “{null}”"
+    costs = f"costs {over_seeds(found)} bits, {excess} less “{null}”"
+    return f"{said}; {ONE_CELL[evidence.cell(cell)['model']]} set to the mean, one step back, {costs}"
 
 
 def _by_seed(readings: list[Record]) -> dict[int, list[Record]]:
