@@ -1,9 +1,9 @@
 """Changes as large as another.
 
 A change in a random direction is a null only where it is as large as the real one.  Turned on the spot (`turn` in
-`substitute`) it is so at the first place that it meets.  Whatever comes after that, the next step of a recurrence or the
-next layer, is already another value than in the real run, and the way from there to the source is shorter or longer.  So
-the real run is watched once, and each turned change made as large at every place as the real one was there.
+`substitute`) it is so at the first place that it meets.  What comes after that, the next step of a recurrence or the
+next layer, is already another value than in the real run, and from there the way to the source is shorter or longer.
+So the real run is watched once, and each turned change made as large at every place as the real one was there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ Sizes = dict[tuple[str, int | None], list[Tensor]]
 """(tensor, step) -> sizes (n, …) at each position, chunk by chunk; without what is not changed."""
 
 
-def as_large(bench: Bench, real: Mapping[str, Change], turned: Sequence[Mapping[str, Change]]) -> list[dict[str, Change]]:
+def as_large(
+    bench: Bench, real: Mapping[str, Change], turned: Sequence[Mapping[str, Change]]
+) -> list[dict[str, Change]]:
     """Turned versions of these changes, each as large at every place as the real one in its own run."""
     if not turned or (len(real) == 1 and not bench.anatomy.recurrent.intersection(real)):  # they are as large already
         return [dict(changes) for changes in turned]
