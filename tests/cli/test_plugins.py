@@ -28,7 +28,7 @@ class Small(wt.tunnels.Bijection):
 
 class Blind(nn.Module):
     """Sees one position."""
-    def __init__(self, tunnel, width=8):
+    def __init__(self, tunnel, width=8, bright=True):
         super().__init__()
         self.layers = nn.Sequential(nn.Embedding(tunnel.vocabulary, width), nn.Linear(width, tunnel.classes))
 
@@ -45,6 +45,19 @@ def windtunnel(folder, *words: object, **environment: str) -> subprocess.Complet
     command = [sys.executable, "-P", "-m", "windtunnel", *map(str, words)]  # -P: as the installed script, no cwd
     settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=settings)
+
+
+def test_an_option_that_is_on_or_off_is_never_a_word(tmp_path):
+    """`bright=false` was kept as a word, and so was on."""
+    (tmp_path / "mine.py").write_text(MODULE)
+    words = ("--plugin", "mine", "train", "small-world", "blind", "--steps", 2, "--batch", 8, "--device", "cpu")
+    for text in ("false", "False", "true"):
+        done = windtunnel(tmp_path, *words, "--option", f"bright={text}", "--out", text)
+        assert done.returncode == 0, done.stderr
+        recipe = json.loads((tmp_path / text / "recipe.json").read_text())["recipe"]
+        assert recipe["model_options"]["bright"] is (text == "true")
+    done = windtunnel(tmp_path, *words, "--option", "bright=off", "--out", "off")
+    assert done.returncode == 2 and done.stderr.endswith("--option bright=off: must be bright=true or bright=false\n")
 
 
 def test_a_plugin_serves_every_command(tmp_path):

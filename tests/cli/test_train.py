@@ -202,7 +202,7 @@ def test_a_signal_saves_and_says_how_to_resume(number, code, tmp_path):
         ("hmm transformer --out x --step 5", ["unknown option '--step'", "did you mean --steps?"]),
         ("hmm transformer --out x --steps 0", ["steps = 0", "at least 1"]),
         ("hmm transformer --out x --steps many", ["--steps = 'many'", "a whole number"]),
-        ("hmm transformer --out x --seeds 0", ["seeds = 0", "at least 1"]),
+        ("hmm transformer --out x --seeds 0", ["seeds = 0", "from 1 to 10000"]),
         ("hmm transformer --out x --batch 0", ["batch = 0", "at least 1"]),
         ("hmm transformer --out x --lr -1", ["lr = -1.0", "above 0"]),
         ("hmm transformer --out x --betas 0.9", ["--betas = '0.9'", "two numbers"]),

@@ -206,7 +206,7 @@ def test_a_demonstration_shows_the_verdicts_of_the_committed_study(scratch, tmp_
     assert found.judge == Path("results/paper")  # as it lies here: a page may be mailed, and tells no home folder
     assert {entry["outcome"] for entry in found.ledger} == {"reproduced"}
     first, second = headline(found)
-    assert first == realised(found) and "says the full-size study in" in second
+    assert first == f"A demonstration in small networks: {realised(found)}" and "says the full-size study in" in second
     text = render(found)
     assert text.index('id="primitives"') < text.index('id="ledger"') and "judges nothing" in text
     assert read(full.path, with_zoo=False).judge is None

@@ -94,6 +94,8 @@ def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str, say
         if name in options:
             raise InputError(f"--option {word}: must be given once, {name} is set already")
         _require_known(model, name, f"--option {word}")
+        if isinstance(value, str) and name in models.truth_names(model):
+            raise InputError(f"--option {word}: must be {name}=true or {name}=false")
         options[name] = value
     for name in ("params", "depth", "width", "heads", "max_length"):
         if name in options:
@@ -109,8 +111,8 @@ def _require_known(model: str, name: str, typed: str) -> None:
         raise InputError(f"{typed}: {unknown(f'option of {model},', name, known)}")
 
 
-def _option(word: str) -> tuple[str, int | float | str]:
-    """`state=32` as a name and a number; what is no number stays a word."""
+def _option(word: str) -> tuple[str, bool | int | float | str]:
+    """`state=32` as a name and a number, `gated=false` as a name and False; what is neither stays a word."""
     name, equals, text = word.partition("=")
     name = name.strip().replace("-", "_")
     if not (name and equals and text):
@@ -120,6 +122,8 @@ def _option(word: str) -> tuple[str, int | float | str]:
         raise InputError(
             f"--option = {word!r}: must be an option of the model; {name} is given as --{name.replace('_', '-')}"
         )
+    if text.lower() in ("true", "false"):
+        return name, text.lower() == "true"
     for kind in (int, float):
         try:
             return name, kind(text)

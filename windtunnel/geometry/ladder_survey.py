@@ -43,7 +43,8 @@ def dynamics(run: Run, episodes: Episodes) -> list[Measurement | Missing]:
     if "attention" in settled and "values" in settled:
         found.append(_dissociation(settled["attention"], settled["values"]))
     else:
-        found.append(Missing("dynamics", "no dissociation: this network has no attention pattern"))
+        lacking = "attention pattern" if "attention" not in settled else "values of its attention"
+        found.append(Missing("dynamics", f"no dissociation: this network names no {lacking}"))
     return found
 
 

@@ -7,7 +7,7 @@ trace(model, episodes, names="blocks.*.residual")      {name: (n, T, D)}
 
 from windtunnel.models.adapt import Adapted
 from windtunnel.models.base import SequenceModel, Sizes
-from windtunnel.models.build import build, from_spec, option_names
+from windtunnel.models.build import build, from_spec, option_names, truth_names
 from windtunnel.models.compiled import compiled
 from windtunnel.models.describe import Description, describe
 from windtunnel.models.registry import names, register, summaries, unregister
@@ -18,6 +18,7 @@ __all__ = [
     "build",
     "from_spec",
     "option_names",
+    "truth_names",
     "register",
     "unregister",
     "names",

@@ -97,6 +97,15 @@ def option_names(model: str | Factory) -> list[str] | None:
     return [parameter.name for parameter in parameters]
 
 
+def truth_names(model: str | Factory) -> list[str]:
+    """Those of its options that are on or off, as far as their defaults tell."""
+    found = find(model) if isinstance(model, str) else model
+    if isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class"):
+        found = found.config_class
+    parameters = inspect.signature(found).parameters.values()
+    return [parameter.name for parameter in parameters if isinstance(parameter.default, bool)]
+
+
 def resolve(
     cls: type[SequenceModel], sizes: Sizes, *, params: int | None, preset: str | None, given: dict[str, Any]
 ) -> Config:

@@ -28,6 +28,8 @@ def headline(source: Source) -> list[str]:
     judged, measured = _judged(source), realised(source)
     if judges(source):
         return [*judged, measured] if measured else judged
+    if measured and source.judge is not None:
+        return [f"A demonstration in small networks: {measured}", *judged]
     return [measured or _closest(source), *judged]
 
 
