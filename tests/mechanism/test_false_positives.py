@@ -31,6 +31,7 @@ from windtunnel.mechanism import (
     shifted_prior,
 )
 from windtunnel.mechanism.losses import TURNED, UNTRAINED
+from windtunnel.mechanism.score import NULL_EPISODES
 from windtunnel.mechanism.patch import MISMATCHED
 from windtunnel.models import touch
 from windtunnel.tunnels import HMM, Bijection, Inputs
@@ -63,12 +64,33 @@ class Indifferent(nn.Module):
         return self.guess + moved.cumsum(1)[:, readout]
 
 
-def network(seed: int):
-    return models.build(lambda _: Indifferent(TUNNEL, seed), TUNNEL)
+class Sized(Indifferent):
+    """Moved far more by how large a change is than by where it leads.
+
+    All directions then cost nearly the same, and a value that took its means or partners from other episodes than the
+    draws of its null would lie outside of them.
+    """
+
+    def forward(self, tokens, features, readout, tap=None):
+        tensors = noise(Inputs(tokens, features, readout), self.maps.shape[0] * self.maps.shape[1])
+        moved = torch.zeros(*tokens.shape, len(self.guess), dtype=torch.float64)
+        for name, x, read in zip(PARTS, tensors.chunk(len(PARTS), -1), self.maps):
+            change = touch(tap, name, x) - x
+            moved = moved + change.square().sum(-1, keepdim=True) * read[0] + 0.01 * change @ read
+        return self.guess + moved.cumsum(1)[:, readout]
+
+
+def network(seed: int, kind: type[Indifferent] = Indifferent):
+    return models.build(lambda _: kind(TUNNEL, seed), TUNNEL)
 
 
 def episodes(seed: int, tunnel=TUNNEL, count: int = 6):
     return tunnel.sample(count, seed=seed)
+
+
+def many(seed: int):
+    """So many that nulls are drawn on a third of them, and moved."""
+    return episodes(seed, count=3 * NULL_EPISODES)
 
 
 def alarm(found: list, null: str, index: int = 0) -> bool:
@@ -82,6 +104,8 @@ def alarm(found: list, null: str, index: int = 0) -> bool:
 
 CASES = {
     "ablate": (lambda s: ablate(network(s), TUNNEL, episodes(s), [], methods=["resample"]), [TURNED]),
+    "ablate, many": (lambda s: ablate(network(s, Sized), TUNNEL, many(s), [], methods=["resample"]), [TURNED]),
+    "ranges, many": (lambda s: position_ranges(network(s, Sized), TUNNEL, many(s), [], methods=["mean"]), [TURNED]),
     "ranges": (lambda s: position_ranges(network(s), TUNNEL, episodes(s), [], methods=["mean"]), [TURNED]),
     "late": (lambda s: late(network(s), TUNNEL, episodes(s), [], lengths=[6]), [TURNED]),
     "roles": (lambda s: roles(network(s), TUNNEL, episodes(s), []), [TURNED]),

@@ -14,8 +14,10 @@ from windtunnel.geometry import Measurement, Missing
 from windtunnel.mechanism import Bench, Place, ablate, ablation, bits_lost, heads
 from windtunnel.mechanism.ablation import METHODS
 from windtunnel.mechanism.chance import DRAWS, rotation
-from windtunnel.mechanism.heads import effective_number, head_losses, largest_share
+from windtunnel.mechanism.estimate import MOVED, measured
+from windtunnel.mechanism.heads import ALONE, effective_number, head_losses, largest_share, rotated_losses
 from windtunnel.mechanism.ranges import named_ranges, position_ranges
+from windtunnel.mechanism.score import Benches
 from windtunnel.tunnels import HMM
 
 EPISODES = TINY.sample(40)
@@ -90,6 +92,31 @@ def test_where_no_head_is_special_few_are_claimed():
         p_value = Measurement("head", value, value, value, "sequences", nulls={"random": null}).p_value
         claimed += p_value is not None and p_value <= 0.05
     assert binom.ppf(0.0005, draws, 0.05) <= claimed <= binom.ppf(0.9995, draws, 0.05)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_only_head_of_a_layer_is_not_held_against_itself(method):
+    """To rotate one head is to ablate it: what would differ is rounding, and its p-value would be made of that."""
+    model = small("transformer", TINY, heads=1)
+    found = heads(model, TINY, EPISODES, [small("transformer", TINY, heads=1, seed=1)], methods=[method])
+    assert all(list(m.nulls) == ["untrained"] and ALONE in m.note for m in found if isinstance(m, Measurement))
+    assert found and all(isinstance(m, Measurement) for m in found)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_moved_null_that_is_the_same_ablation_lies_on_the_value(method):
+    """The value of the few has their own mean and their own partners, as the draws have: rotated or not, one head is
+    one head."""
+    model = small("transformer", TINY, heads=1).double()
+    benches = Benches.of(model, TINY, EPISODES)
+    assert len(benches.small.episodes) < len(EPISODES)
+    rotated = rotated_losses(benches.small, method, 3)
+    own, few = benches.of_all_and_few(lambda bench: head_losses(bench, method))
+    assert np.allclose(rotated, few.mean(0), rtol=0, atol=1e-12)
+    if method != "zero":
+        assert not np.allclose(few, own[: len(few)], rtol=0, atol=1e-9)
+    one = measured("one head", [own[:, 0]], nulls={"rotated": rotated[:, 0]}, few=[few[:, 0]])
+    assert np.allclose(one.nulls["rotated"], one.value, rtol=0, atol=1e-12) and MOVED in one.note
 
 
 def test_parts_and_ranges():

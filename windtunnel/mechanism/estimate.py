@@ -3,10 +3,11 @@
 Intervals are 95% percentile bootstraps over sequences: they say how well *this* network is known.
 
 Nulls are drawn many times and so on fewer sequences.  Those few may happen to be easy ones, and then any null would
-look small; so every null value is moved by what the real value itself changes from the few to all.  Its rank among the
-null draws is then that of the few sequences alone: like is compared with like, and the p-value stays exact.  A moved
-null means something only beside the value it was moved with: read value − null, never the null alone, and pool no nulls
-of different values.
+look small; so every null value is moved by what the real value itself changes from the few to all.  The value of the few
+has to be made as the nulls are: an ablation that puts a mean or a partner there takes it from the episodes of its run, so
+that the few are run once more by themselves.  The value's rank among the null draws is then that of the few alone: like
+is compared with like, and the p-value stays exact.  A moved null means something only beside the value it was moved
+with: read value − null, never the null alone, and pool no nulls of different values.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def measured(
     statistic: Callable[..., np.ndarray] = lambda mean: mean,
     *,
     nulls: Mapping[str, Sequence[float] | np.ndarray],
-    few: int | None = None,
+    few: int | Sequence[np.ndarray] | None = None,
     **fields: Any,
 ) -> Measurement:
     """A Measurement whose value is a statistic of means over sequences.
@@ -46,15 +47,18 @@ def measured(
     parts      arrays (n, …), one row per sequence
     statistic  from their means (…, …) to a number; it is called with a leading replicate axis as well
     nulls      name -> values of the same statistic; empty ones are left out
-    few        the nulls were drawn on the first so many sequences; all if None
+    few        the parts of the few sequences that nulls were drawn on, from a run on them alone; their number, where
+               no sequence's row depends on the others in its run; None: nulls were drawn on all
     """
     whole = [np.asarray(part, dtype=np.float64) for part in parts]
+    if isinstance(few, int):
+        few = [part[:few] for part in whole]
 
-    def of(rows: slice) -> float:
-        return float(np.asarray(statistic(*[part[rows].mean(0)[None] for part in whole]))[0])
+    def of(some: Sequence[np.ndarray]) -> float:
+        return float(np.asarray(statistic(*[part.mean(0)[None] for part in some]))[0])
 
-    value = of(slice(None))
-    shift = 0.0 if few is None or few >= len(whole[0]) else value - of(slice(few))
+    value = of(whole)
+    shift = 0.0 if few is None or len(few[0]) == len(whole[0]) else value - of(few)
     low, high = percentile_interval(np.asarray(statistic(*map(resampled_means, whole))))
     samples = {null: np.asarray(sample, dtype=np.float64) + shift for null, sample in nulls.items() if len(sample)}
     if shift:

@@ -8,7 +8,8 @@ Each head's output is ablated alone; l_h is what it costs, in bits.  Over all he
 
 Null "rotated heads": the width of a layer's heads is cut into equally many random subspaces of equal rank and each of
 them is ablated.  Real heads differ from it only by being the network's own units.  Each rotation of the whole network
-gives one draw of the three statistics, and (layer by layer) as many draws as heads for a single head.
+gives one draw of the three statistics, and (layer by layer) as many draws as heads for a single head.  A layer with one
+head has no other subspace of that rank: its rotated head is itself, so there this is no null, and is left out.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 ROTATED = "rotated heads"
+ALONE = f"no null {ROTATED!r}: with one head in a layer it is the same ablation"
 
 
 def head_places(bench: Bench) -> list[Place]:
@@ -88,16 +90,20 @@ def heads(
     if not names:
         return [Missing("heads", "the network has no heads (no tensor blocks.i.attention.head_out)")]
     benches.record(place.tensor for place in head_places(benches.main))
+    layers = np.array([layer for layer, _ in names])
+    alone = {layer for layer in layers.tolist() if np.sum(layers == layer) == 1}
+    several = alone != {*layers.tolist()}  # somewhere there is another way to cut
     results: list[Measurement | Missing] = []
     for method in methods:
-        losses = head_losses(benches.main, method)
-        rotated = rotated_losses(benches.small, method, rotations)
+        losses, few = benches.of_all_and_few(lambda bench, how=method: head_losses(bench, how))
+        rotated = rotated_losses(benches.small, method, rotations if several else 0)
         blank = np.array([head_losses(bench, method).mean(0) for bench in benches.untrained if bench.anatomy.heads])
-        layers, few = np.array([layer for layer, _ in names]), len(benches.small.episodes)
         for index, (layer, head) in enumerate(names):
-            fields = {"where": {"layer": layer, "head": head, "method": method}, "unit": "bits", "few": few}
+            fields = {"where": {"layer": layer, "head": head, "method": method}, "unit": "bits"}
+            fields |= {"few": [few[:, index]], "note": ALONE if layer in alone else ""}
             same_head = blank[:, index] if len(blank) else []
-            fields["nulls"] = {ROTATED: rotated[:, layers == layer].ravel(), UNTRAINED: same_head}
+            turned = [] if layer in alone else rotated[:, layers == layer].ravel()
+            fields["nulls"] = {ROTATED: turned, UNTRAINED: same_head}
             results.append(measured("bits lost to head ablation", [losses[:, index]], **fields))
         for name, statistic, unit, side in (
             ("largest head", largest, "bits", "above"),
@@ -108,6 +114,7 @@ def heads(
             top = names[int(losses.mean(0).argmax())]
             where = {"method": method, "layer": top[0], "head": top[1]}
             arrays = {"losses": losses.mean(0), "heads": np.array(names), "rotated": rotated}
-            fields = {"where": where, "unit": unit, "side": side, "nulls": nulls, "few": few, "arrays": arrays}
+            fields = {"where": where, "unit": unit, "side": side, "nulls": nulls, "few": [few], "arrays": arrays}
+            fields["note"] = "" if several else ALONE
             results.append(measured(name, [losses], statistic, searched=len(names), **fields))
     return results

@@ -101,4 +101,5 @@ def _entropy_errors(benches: Benches, places: Sequence[Place], draws: int) -> Lo
         TURNED: [error(small, predicted) for predicted in small.run_each(damaged)] if damaged else [],
         UNTRAINED: [off(bench) for bench in benches.untrained],
     }
-    return Losses(off(benches.main), nulls, len(small.episodes))
+    own, few = benches.of_all_and_few(off)
+    return Losses(own, nulls, few)

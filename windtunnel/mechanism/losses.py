@@ -38,12 +38,12 @@ def turned(bench: Bench, places: Sequence[Place], method: str, draws: int) -> Se
 
 @dataclass(frozen=True)
 class Losses:
-    """Bits lost (n, K) to one ablation, or another table in bits; each null has a table per draw, on the first `few`
-    episodes."""
+    """Bits lost (n, K) to one ablation, or another table in bits; each null has a table per draw, on the first m
+    episodes, and `few` is what those lose in a run of their own (see `estimate`)."""
 
     own: Float64[Tensor, "n K"]
     nulls: Mapping[str, Sequence[Float64[Tensor, "m K"]]]
-    few: int
+    few: Float64[Tensor, "m K"]
 
     @classmethod
     def of(cls, benches: Benches, places: Sequence[Place], method: str, *, draws: int = DRAWS) -> Losses:
@@ -52,11 +52,12 @@ class Losses:
             TURNED: turned(benches.small, places, method, draws),
             UNTRAINED: [bits_lost(bench, places, method) for bench in benches.untrained],
         }
-        return cls(bits_lost(benches.main, places, method), nulls, len(benches.small.episodes))
+        own, few = benches.of_all_and_few(lambda bench: bits_lost(bench, places, method))
+        return cls(own, nulls, few)
 
     def measured(self, name: str, read: Callable[[Tensor], np.ndarray] = per_sequence, **fields: Any) -> Measurement:
         """As a measurement in bits; `read` takes a table (n, K) to one number per sequence."""
         nulls = {null: [read(table).mean() for table in tables] for null, tables in self.nulls.items()}
         if not any(nulls.values()):
             fields["note"] = "; ".join(filter(None, [fields.get("note", ""), "no null was drawn"]))
-        return measured(name, [read(self.own)], nulls=nulls, few=self.few, unit="bits", **fields)
+        return measured(name, [read(self.own)], nulls=nulls, few=[read(self.few)], unit="bits", **fields)

@@ -191,6 +191,11 @@ class Benches:
         some = episodes[: max(2, null_episodes)]
         return cls(main, main.first(len(some)), [Bench(network, tunnel, some, **options) for network in untrained])
 
+    def of_all_and_few(self, read: Callable[[Bench], Any]) -> tuple[Any, Any]:
+        """What is read of the network on all episodes, and on the few alone; once, where these are all."""
+        own = read(self.main)
+        return own, own if self.small is self.main else read(self.small)
+
     def record(self, names: Iterable[str]) -> None:
         """Keep several tensors in all of them, each from one pass: what is changed later starts from there."""
         names = list(names)

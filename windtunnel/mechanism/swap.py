@@ -138,7 +138,8 @@ def measure_removal(
         TURNED: turned(small, [place], method, draws),
         UNTRAINED: [bits_lost(one.recipient, [at_readouts(one.recipient, tensor, its)], method) for one, its in blank],
     }
-    return Losses(lost, nulls, len(small.episodes)).measured(
+    few = lost if small is bench else bits_lost(small, [place], method)
+    return Losses(lost, nulls, few).measured(
         "bits lost to ablation of a subspace",
         where={"tensor": tensor, "subspace": name, "rank": rank, "method": method},
         arrays={"per_position": lost.mean(0).cpu().numpy(), "basis": basis.detach().to("cpu", torch.float32).numpy()},
