@@ -95,6 +95,45 @@ def test_an_exact_predictor_is_exchangeable_and_chance_is_not(tunnel):
     assert isinstance(same, Missing)
 
 
+class FirstToken:
+    """Its prediction hangs on what comes first and on nothing else: the order of the evidence is all to it."""
+
+    def __init__(self, tunnel) -> None:
+        self.classes = tunnel.classes
+
+    def log_probs(self, inputs):
+        logits = torch.zeros(len(inputs), len(inputs.readout), self.classes, dtype=torch.float64)
+        logits[torch.arange(len(inputs)), :, inputs.tokens[:, 1] % self.classes] = 3.0
+        return logits.log_softmax(-1)
+
+
+NOTHING = [
+    Urn(symbols=4, length=3),
+    Bijection(symbols=6, length=3),
+    Recall(pairs=1, queries=1, filler=0, keys=4, values=4),
+]
+
+
+@pytest.mark.parametrize("tunnel", NOTHING, ids=["urn", "bijection", "recall"])
+def test_where_nothing_can_be_exchanged_there_is_no_number(tunnel):
+    """One piece of evidence has one order: nobody is exchangeable for that."""
+    (found,) = exchangeability(FirstToken(tunnel), tunnel, tunnel.sample(64), [])
+    assert isinstance(found, Missing) and "0 of 64 episodes look otherwise after the exchange" in found.reason
+
+
+def test_episodes_that_look_the_same_after_the_exchange_are_left_out_and_told():
+    """Two draws keep their order half of the time, and seem exchanged where they are alike."""
+    tunnel = Urn(symbols=4, length=4)
+    episodes = tunnel.sample(64)
+    edited = exchange(tunnel, episodes, 2)
+    differs = edited.differs(episodes)
+    assert 2 < differs.sum() < 40
+    (found,) = exchangeability(FirstToken(tunnel), tunnel, episodes, [], step=2)
+    assert not isinstance(found, Missing)
+    assert len(found.arrays["tv"]) == differs.sum() and (found.arrays["tv"] > 0).all()
+    assert found.note == f"{64 - int(differs.sum())} of 64 episodes left out: they look the same after the exchange"
+
+
 @pytest.mark.parametrize("tunnel", [TINY, ONCE, AGAIN, RECALL, NOISY, URN], ids=str)
 def test_exchanged_worlds_have_the_same_belief_and_other_inputs(tunnel):
     episodes = tunnel.sample(20)

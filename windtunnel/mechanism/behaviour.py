@@ -7,7 +7,8 @@ evidence flip    change one past piece of evidence.  With m, e the shifts (C num
                  Nulls: the exact shift of another episode; untrained networks.
 exchangeability  reorder evidence whose order is irrelevant (HMM: rename the states).  Value: total variation between
                  the two predictions, over that between unrelated episodes.  0: exact;  1: as if it were another
-                 episode.  Nulls: unrelated episodes; untrained networks.
+                 episode.  Episodes that look the same after it say nothing and are left out.  Nulls: unrelated
+                 episodes; untrained networks.
 shifted prior    worlds from another prior.  Value: KL there − KL at home, bits.  Nulls: both worlds at
                  the same mean (the bootstrap noise of either); untrained networks.
 """
@@ -148,6 +149,11 @@ def exchangeability(
     """How much a change that must not matter moves the prediction."""
     step = middle(tunnel, step)
     edited = exchange(tunnel, episodes, step)
+    differs = edited.differs(episodes)
+    if differs.sum() < 2:  # of a pair each is the other's unrelated episode
+        told = f"{int(differs.sum())} of {len(episodes)} episodes look otherwise after the exchange, at least 2 must"
+        return [Missing("exchangeability", f"nothing to exchange at readout {step}: {told}")]
+    episodes, edited, note = episodes[differs], edited[differs], _unaltered(differs)
     chosen = edited.lag >= 0
 
     def moved(predictor: Predictor) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -170,7 +176,12 @@ def exchangeability(
         UNTRAINED: [one.mean() / max(1e-300, np.mean(other)) for one, other in blank],
     }
     fields = {"where": {"step": step}, "nulls": nulls, "side": "below", "arrays": {"tv": change, "unrelated": scale}}
-    return [measured("change under exchange, relative", [change, scale], lambda a, b: a / b, **fields)]
+    return [measured("change under exchange, relative", [change, scale], lambda a, b: a / b, **fields, note=note)]
+
+
+def _unaltered(differs: Tensor) -> str:
+    same, count = int((~differs).sum()), len(differs)
+    return f"{same} of {count} episodes left out: they look the same after the exchange" if same else ""
 
 
 def _mean_over(values: Tensor, chosen: Tensor) -> np.ndarray:

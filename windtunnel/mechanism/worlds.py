@@ -35,6 +35,18 @@ class Edited:
     lag: Tensor
     rename: Tensor | None = None
 
+    def __getitem__(self, kept: Tensor) -> Edited:
+        """Some of them, by a mask."""
+        return Edited(self.episodes[kept], self.lag[kept], None if self.rename is None else self.rename[kept])
+
+    def differs(self, episodes: Episodes) -> Tensor:
+        """(n,) bool: does a predictor see anything else than in these?  An order at random may be the old one."""
+        ours, theirs = self.episodes.inputs, episodes.inputs
+        found = (ours.tokens != theirs.tokens).any(1)
+        if ours.features is not None and theirs.features is not None:
+            found |= (ours.features != theirs.features).flatten(1).any(1)
+        return found
+
 
 def middle(tunnel: Tunnel, step: int | None) -> int:
     """The readout an experiment is made at: the one asked for, else the middle one."""
