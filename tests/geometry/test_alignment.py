@@ -26,6 +26,10 @@ def test_evenness_counts_shown_values_only():
 def test_change_with_depth():
     assert pure.slope(np.array([5.0, 3.0, 1.0])) == pytest.approx(-2.0)
     assert pure.fall(np.array([4.0, 9.0, 1.0])) == pytest.approx(0.75)
+    assert np.isnan(pure.fall(np.array([0.0, 0.0]))) and pure.fall(np.array([[2.0, 1.0], [1.0, 1.0]])).tolist() == [
+        0.5,
+        0,
+    ]
 
 
 def planted(aimed: bool, seed: int = 0):
@@ -95,3 +99,13 @@ def test_fixed_targets_say_that_shuffling_is_no_control():
     found = records["attention on spent values"]
     # readouts 0, 2, 4, 6 see 1, 3, 5, 7 positions with 0, 1, 2, 3 values: mean over the three that have any
     assert f"uniform attention gives {np.mean([1 / 3, 2 / 5, 3 / 7]):.3f}" in found.note
+
+
+def test_attention_that_has_one_position_only_does_not_sharpen():
+    """No entropy in the first layer: none can be lost, and least of all everything."""
+    tunnel = Bijection(symbols=4, length=1)
+    nets = [models.build("transformer", tunnel, depth=2, width=16, heads=2, seed=seed) for seed in range(3)]
+    records = {r.name: r for r in alignment(nets[0], tunnel, tunnel.sample(8), nets[1:])}
+    found = records["attention entropy, fall from first to last layer"]
+    assert np.isnan(found.value) and "no entropy to lose" in found.note
+    assert records["attention entropy"].value == 0.0

@@ -170,3 +170,34 @@ def test_what_position_tells_of_entropy_is_in_the_shuffled_null(monkeypatch):
 def test_where_position_fixes_the_entropy_none_is_decoded(tunnel, why):
     (found,) = decoded_entropy(tunnel, tunnel.sample(24))
     assert math.isnan(found.value) and "not identifiable" in found.note and why in found.note
+
+
+LEAVES = "leave nothing of the exact belief to explain"
+EMPTY = {
+    "bijection": (
+        Bijection(symbols=4, length=1),
+        {
+            "belief decoded, R²": "the exact belief is the same everywhere",
+            "log-belief decoded, R²": "the exact belief is the same everywhere",
+            "belief beyond window 1, R²": LEAVES,
+            "belief beyond windows 1 and 2, R²": LEAVES,
+        },
+    ),
+    "hmm": (
+        HMM(states=3, symbols=3, length=1),
+        {"belief beyond window 1, R²": LEAVES, "belief beyond windows 1 and 2, R²": LEAVES},
+    ),
+    "two steps": (HMM(states=3, symbols=3, length=2), {"belief beyond windows 1 and 2, R²": LEAVES}),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case", EMPTY)
+def test_where_there_is_nothing_to_explain_nothing_is_explained(case):
+    """A variance of 0, or what a ridge leaves of one: no share of it is known, least of all the whole."""
+    tunnel, wanted = EMPTY[case]
+    nets = [models.build("transformer", tunnel, depth=1, width=8, heads=2, seed=seed) for seed in range(3)]
+    found = [m for m in belief_survey.beliefs(nets[0], tunnel, tunnel.sample(40), nets[1:])]
+    silent = {m.name: m.note for m in found if isinstance(m, Measurement) and math.isnan(m.value)}
+    assert all(why in silent.pop(name) for name, why in wanted.items())
+    assert all(name.startswith("entropy") for name in silent)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+TINY = 1e-9  # bits: less is rounding
+
 
 def entropy_bits(pattern: np.ndarray) -> np.ndarray:
     """(…) entropy of (…, T); zeros add nothing."""
@@ -67,5 +69,6 @@ def slope(by_layer: np.ndarray) -> np.ndarray:
 
 
 def fall(by_layer: np.ndarray) -> np.ndarray:
-    """(…) share lost from the first to the last layer of (…, L)."""
-    return 1.0 - by_layer[..., -1] / np.maximum(by_layer[..., 0], 1e-30)
+    """(…) share lost from the first to the last layer of (…, L); NaN where the first has nothing to lose."""
+    first, last = by_layer[..., 0], by_layer[..., -1]
+    return np.where(first > TINY, 1.0 - last / np.maximum(first, TINY), np.nan)

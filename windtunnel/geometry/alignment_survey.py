@@ -10,7 +10,7 @@ from torch import nn
 from windtunnel.geometry import alignment as pure
 from windtunnel.geometry.gather import ending, label, layer_of, named
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.geometry.records import profile, scalar
+from windtunnel.geometry.records import profile, scalar, unanswerable
 from windtunnel.geometry.stats import resampled_mean, resampled_ratio, resampling_weights
 from windtunnel.geometry.task import Target, attention_targets
 from windtunnel.models import trace
@@ -119,8 +119,12 @@ def _depth(title, value, replicates, nulls, unit, side, where, with_fall: bool =
         changes.append(("fall from first to last layer", pure.fall, "share", "above"))
     found = []
     for name, change, of_unit, of_side in changes:
-        samples = {null: change(sample.mean(-1)) for null, sample in nulls.items() if len(sample)}
         by_layer = value.mean(-1)
+        if np.isnan(change(by_layer)):
+            found.append(unanswerable(f"{title}, {name}", "attention of the first layer has no entropy to lose", where))
+            continue
+        drawn = {null: change(sample.mean(-1)) for null, sample in nulls.items() if len(sample)}
+        samples = {null: sample[~np.isnan(sample)] for null, sample in drawn.items()}
         found.append(
             scalar(
                 f"{title}, {name}",

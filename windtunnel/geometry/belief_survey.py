@@ -21,6 +21,8 @@ from windtunnel.tunnels import Episodes, Tunnel
 DRAWS = COUNTED
 RANKS = (1, 2, 4, 8, 16, 32)
 PICTURED = 2000  # points of a simplex picture
+SAME = 1e-9  # probabilities that differ by less are equal
+NOTHING = 1e-5  # share of a variance: less is what a ridge leaves of that which it explains in full
 
 
 def beliefs(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
@@ -44,6 +46,10 @@ def beliefs(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Seq
 
 
 def _decoded(belief, own, twins, rounds: list[Fold], layers: list, log: bool) -> list[Measurement]:
+    what = "log-belief" if log else "belief"
+    name, where = f"{what} decoded, R²", {"stream": "residual", "target": what}
+    if np.ptp(belief, axis=(0, 1)).max() < SAME:
+        return [unanswerable(name, "the exact belief is the same everywhere", where)]
     rng = np.random.default_rng(0)
     target = pure.centred_log(belief) if log else belief
     targets = pure.shuffled_targets(target, DRAWS, rng)
@@ -65,15 +71,14 @@ def _decoded(belief, own, twins, rounds: list[Fold], layers: list, log: bool) ->
     for index in range(len(layers)):
         xs = [list(twin.values())[index] for twin in twins]
         _add(samples["untrained"], [(target, belief, pure.decode(x, target[None], rounds)[0]) for x in xs], log)
-    what = "log-belief" if log else "belief"
-    weights, where = resampling_weights(len(belief)), {"stream": "residual", "target": what}
+    weights = resampling_weights(len(belief))
     error, total = (np.stack([pair[i] for pair in r2], axis=1) for i in (0, 1))
     arrays = {"exact": polygon(belief.reshape(-1, rank + 1)[:PICTURED]), "random ranks": np.array(RANKS)}
     arrays |= {f"decoded: {layer}": points for layer, points in pictures.items()} | {"r2 by rank": np.array(by_rank)}
     kls = np.stack(kl, axis=1)
     return [
         *profile(
-            f"{what} decoded, R²",
+            name,
             1.0 - error.sum(0) / total.sum(0),
             1.0 - resampled_ratio(error, total, weights),
             {name: np.array(pair[0]).T for name, pair in samples.items() if pair[0][0]},
@@ -140,19 +145,26 @@ def _beyond(tunnel, episodes, belief, own, twins, rounds, layers) -> list[Measur
     orders = [rng.permutation(len(belief)) for _ in range(DRAWS)]
     position = np.broadcast_to(np.eye(belief.shape[1]), (len(belief), belief.shape[1], belief.shape[1]))
     found: list[Measurement | Missing] = []
+    whole = errors(belief, belief)[1].sum()
     for name, control in controls.items():
+        title, where = f"belief beyond {name}, R²", {"stream": "residual", "target": "belief", "beyond": name}
         nuisance = np.concatenate([control, position], -1)
         ask = pure.Beyond(belief, nuisance, rounds, orders)
         pairs = [ask(x) for x in own.values()]
         untrained = [[pure.ratio(ask(x, controls=False)[0]) for x in twin.values()] for twin in twins]
         error, total = (np.stack([layer[0][i] for layer in pairs], axis=1) for i in (0, 1))
+        if total.sum(0).max() <= NOTHING * whole:
+            found.append(
+                unanswerable(title, f"{name} and the position leave nothing of the exact belief to explain", where)
+            )
+            continue
         shuffled = np.array([[pure.ratio(draw) for draw in layer[1:]] for layer in pairs]).T
         found += profile(
-            f"belief beyond {name}, R²",
-            1.0 - error.sum(0) / np.maximum(total.sum(0), 1e-30),
+            title,
+            1.0 - error.sum(0) / total.sum(0),
             1.0 - resampled_ratio(error, total, weights),
             {"untrained": np.array(untrained), "shuffled episodes": shuffled},
             layers=layers,
-            where={"stream": "residual", "target": "belief", "beyond": name},
+            where=where,
         )
     return found
