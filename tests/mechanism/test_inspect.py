@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from tests.training.cases import tiny
+from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.geometry import Measurement, Missing
-from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
+from windtunnel.mechanism import Survey, inspect, load_survey, save_survey, shifted_prior
 from windtunnel.mechanism.inspect import INSTRUMENTS, NAMES, Entry, settings_of
 from windtunnel.training import Run, load, train
-from windtunnel.tunnels import Bijection
+from windtunnel.tunnels import HMM, Bijection
+from windtunnel.tunnels.random import MASK
 
 FEW = ["lens", "keys", "ablate", "dynamics"]
 
@@ -45,6 +47,22 @@ def test_progress_is_told_before_each_instrument(run):
     told: list[tuple[str, int, int]] = []
     inspect(run, only="lens", episodes=4, untrained=1, progress=lambda *stage: told.append(stage))
     assert told == [("lens, seed 0", 0, 2), ("lens, seed 1", 1, 2)]
+
+
+def test_the_seed_of_a_survey_reaches_the_episodes_of_other_worlds():
+    """Longer sequences and shifted priors are drawn from the next seed, whatever the seed is."""
+    tunnel = HMM(states=3, symbols=3, length=4)
+    model = models.build("lstm", tunnel, depth=2, width=8, seed=0)
+    found: dict[int, dict] = {}
+    for seed in (0, 7, MASK):
+        readings = inspect(model, tunnel, only=["late", "shift"], episodes=4, seed=seed, untrained=0).measurements()
+        found[seed] = {str((m.name, dict(m.where))): m.value for _, m in readings}
+    assert len(found[0]) > 10
+    assert all(len({values[place] for values in found.values()}) == 3 for place in found[0])
+    there = shifted_prior(model, tunnel, tunnel.sample(4, seed=7, stream="test"), [], seed=8)
+    assert [found[7][str((m.name, dict(m.where)))] for m in there if isinstance(m, Measurement)] == [
+        m.value for m in there if isinstance(m, Measurement)
+    ]
 
 
 def test_what_was_saved_comes_back(survey, tmp_path):

@@ -14,6 +14,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -28,13 +29,14 @@ from windtunnel.geometry.instruments import INSTRUMENTS as GEOMETRY
 from windtunnel.geometry.instruments import LADDER, Instrument
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.mechanism.instruments import ELSEWHERE
 from windtunnel.mechanism.instruments import INSTRUMENTS as MECHANISM
 from windtunnel.models.adapt import adapt
 from windtunnel.models.home import home
 from windtunnel.training import Run
 from windtunnel.tunnels import Episodes, Tunnel
 from windtunnel.tunnels.base import require_tunnel
-from windtunnel.tunnels.random import check_seed
+from windtunnel.tunnels.random import MASK, check_seed
 
 INSTRUMENTS: dict[str, Instrument] = {**GEOMETRY, **MECHANISM}
 NAMES = (*INSTRUMENTS, LADDER)
@@ -139,7 +141,7 @@ def inspect(
 
     tunnel     the world of a network; a run knows its own
     only       names of instruments; all if None.  An unknown one is told as missing, unless nothing else is left
-    episodes   how many to draw from the test stream of `seed`
+    episodes   how many to draw from the test stream of `seed`; those of other worlds come from that of the next seed
     untrained  how many untrained twins serve as a null
     progress   told before each instrument starts: its name, how many are done, how many there are
     earlier    a survey made alike: what it has measured is taken over, not measured again
@@ -181,10 +183,15 @@ def inspect(
                 twins = {of_seed: untrained_twins(networks[of_seed], untrained)}
                 if device.startswith("cuda"):
                     torch.cuda.empty_cache()
-            measure(name, of_seed, INSTRUMENTS[name], networks[of_seed], tunnel, drawn, twins[of_seed])
+            measure(name, of_seed, _seeded(name, seed), networks[of_seed], tunnel, drawn, twins[of_seed])
     if ladder:
         measure(LADDER, None, dynamics if isinstance(subject, Run) else _no_ladder, subject, drawn)
     return survey
+
+
+def _seeded(name: str, seed: int) -> Callable:
+    """The instrument; one that draws episodes of its own draws others than the survey, and others for every seed."""
+    return partial(INSTRUMENTS[name], seed=(seed + 1) & MASK) if name in ELSEWHERE else INSTRUMENTS[name]
 
 
 def _without_numbers(networks: Mapping[int | None, nn.Module], tunnel: Tunnel, drawn: Episodes) -> set[int | None]:

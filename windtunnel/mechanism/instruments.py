@@ -32,3 +32,6 @@ INSTRUMENTS: dict[str, Instrument] = {
     "exchange": exchangeability,
     "shift": shifted_prior,
 }
+
+ELSEWHERE = ("late", "shift")
+"""These draw episodes of other worlds as well, from the stream of a `seed` of their own."""

@@ -26,7 +26,7 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
 STRETCH = (1.0, 1.5, 2.5)
-TOP, SEED = 2, 1  # so many layers at the end; where episodes of other lengths are drawn
+TOP = 2  # so many layers at the end
 LOST, ERROR = "bits lost with late {} off", "entropy error with late {} off"
 
 
@@ -38,17 +38,18 @@ def late(
     *,
     lengths: Sequence[int] | None = None,
     draws: int = DRAWS,
+    seed: int = 1,
 ) -> list[Measurement | Missing]:
-    """Bits lost with the mixers of the last TOP layers off.  Episodes of other lengths come from (SEED, "test")."""
+    """Bits lost with the mixers of the last TOP layers off.  Episodes of other lengths come from (seed, "test")."""
     length = getattr(tunnel, "length", None)
     if length is None:
         lengths = [tunnel.readouts]
     elif lengths is None:
-        lengths = [round(length * stretch) for stretch in STRETCH]
+        lengths = list(dict.fromkeys(round(length * stretch) for stretch in STRETCH))  # 1 and 1.5 times 1 are the same
     results: list[Measurement | Missing] = []
     for wanted in lengths:
         name = f"late attention off, length {wanted}"  # a network that cannot be made longer keeps its home length
-        results += guarded(name, _at, model, tunnel, episodes, untrained, wanted, draws)
+        results += guarded(name, _at, model, tunnel, episodes, untrained, wanted, draws, seed)
     return results
 
 
@@ -59,10 +60,11 @@ def _at(
     untrained: Sequence[nn.Module],
     length: int,
     draws: int,
+    seed: int,
 ) -> list[Measurement | Missing]:
     if length != tunnel.readouts:
         tunnel, short = tunnel.with_length(length), tunnel.readouts
-        episodes = tunnel.sample(len(episodes), SEED, "test", episodes.posterior.device)
+        episodes = tunnel.sample(len(episodes), seed, "test", episodes.posterior.device)
     else:
         short = length
     benches = Benches.of(model, tunnel, episodes, untrained)
