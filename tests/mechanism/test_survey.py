@@ -11,7 +11,7 @@ from tests.models.cases import TUNNELS, small
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.geometry.guard import guarded
-from windtunnel.mechanism import INSTRUMENTS, late, patch, roles
+from windtunnel.mechanism import INSTRUMENTS, late, patch, roles, swap
 from windtunnel.mechanism.chance import rotation
 from windtunnel.mechanism.roles import sites
 from windtunnel.models.taps import Edit
@@ -38,7 +38,7 @@ def test_every_instrument(variant, kind):
     model, fresh = small(variant, tunnel, depth=2, width=16), small(variant, tunnel, depth=2, width=16, seed=1)
     absent, count = set(), 0
     for name, instrument in INSTRUMENTS.items():
-        found = guarded(name, instrument, model, tunnel, tunnel.sample(6), [fresh])
+        found = guarded(name, instrument, model, tunnel, tunnel.sample(8), [fresh])
         assert found, name
         for m in found:
             json.dumps(m.to_dict())
@@ -52,6 +52,39 @@ def test_every_instrument(variant, kind):
     if kind == "hmm":
         assert absent == ABSENT[variant]
     assert count > 30
+
+
+def test_a_world_of_length_one_is_measured_once_per_length():
+    tunnel = HMM(states=2, symbols=2, length=1)
+    found = late(small("lstm-residual", tunnel, depth=2, width=16), tunnel, tunnel.sample(4), [], draws=1)
+    places = [(m.name, m.where["length"], m.where["positions"]) for m in found if isinstance(m, Measurement)]
+    assert len(set(places)) == len(places) and {length for _, length, _ in places} == {1, 2}
+
+
+def test_a_swap_that_could_not_be_fitted_is_not_inert():
+    """Of three episodes one would be fitted, and less its own mean nothing is left of it."""
+    tunnel = HMM(states=3, symbols=3, length=6)
+    model = small("transformer", tunnel, width=16)
+    (refused,) = swap(model, tunnel, tunnel.sample(3), [])
+    assert isinstance(refused, Missing) and refused.reason == "3 episodes of 6 readouts are too few for 3 classes"
+
+
+def test_a_subspace_of_rank_0_is_missing():
+    """At the first readout of a bijection everybody believes the same: nothing in the stream goes with that."""
+    tunnel = Bijection(symbols=3, length=1)
+    found = swap(small("transformer", tunnel, width=16), tunnel, tunnel.sample(16), [], draws=1)
+    missing = {m.name.split(" at ")[0]: m.reason for m in found if isinstance(m, Missing)}
+    assert all("of rank 0" in missing[f"swap of the {name}"] for name in ("decoded belief", "written belief"))
+    assert all(m.where["rank"] > 0 for m in found if isinstance(m, Measurement))
+
+
+@pytest.mark.parametrize("predict", ["state", "symbol"])
+def test_a_swap_says_whose_belief_it_means(predict):
+    """`beliefs` decodes the hidden state's even where symbols are predicted; what is swapped is what is predicted."""
+    tunnel = HMM(states=3, symbols=2, length=4, predict=predict)
+    found = swap(small("transformer", tunnel, width=16), tunnel, tunnel.sample(16), [], draws=1)
+    told = {m.where.get("belief") for m in found if isinstance(m, Measurement)}
+    assert told == ({"about the next symbol"} if predict == "symbol" else {None})
 
 
 def test_too_few_episodes_are_told_in_a_line():

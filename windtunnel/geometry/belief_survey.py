@@ -30,19 +30,25 @@ def beliefs(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Seq
     if not named(model, episodes):
         return [Missing("beliefs", f"{label(model)} has no taps")]
     belief = exact_belief(tunnel, episodes)
-    count, steps, classes = belief.shape
-    if count < 8 or count * steps < 5 * classes:
-        return [Missing("beliefs", f"{count} episodes of {steps} readouts are too few for {classes} classes")]
+    if why := too_few(*belief.shape):
+        return [Missing("beliefs", why)]
     names = residual_names(model, episodes)
     own = at_readout(model, episodes, names)
     twins = [at_readout(twin, episodes, names) for twin in untrained]
-    rounds, layers = folds(count), [layer_of(name) for name in names]
+    rounds, layers = folds(len(belief)), [layer_of(name) for name in names]
     found: list[Measurement | Missing] = []
     for log in (False, True):
         found += _decoded(belief, own, twins, rounds, layers, log)
     found += _entropy(episodes, own, twins, rounds, layers)
     found += _beyond(tunnel, episodes, belief, own, twins, rounds, layers)
     return found
+
+
+def too_few(count: int, steps: int, classes: int) -> str:
+    """Why no map to a belief (n, K, C) can be fitted and tried, or "" when one can."""
+    if count < 8 or count * steps < 5 * classes:
+        return f"{count} episodes of {steps} readouts are too few for {classes} classes"
+    return ""
 
 
 def _decoded(belief, own, twins, rounds: list[Fold], layers: list, log: bool) -> list[Measurement]:

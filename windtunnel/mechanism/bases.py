@@ -1,7 +1,8 @@
 """Subspaces of the stream that may carry the belief.  Each is (D, r) with orthonormal columns.
 
 Fitted at the readouts on x (n, K, D) and y (n, K, C), both less their mean over episodes at each readout: what position
-alone explains is gone.
+alone explains is gone.  The belief is the one that the network is asked for: in an HMM that predicts symbols it is
+about the next symbol, where `geometry.beliefs` decodes that about hidden states.
 
     decoded belief     span of ridge weights (XᵀX + λI)⁻¹ XᵀY       the directions a linear reader uses, λ = LIGHT
     … with a penalty   the same, λ = HEAVY                          … and one that must not lean on quiet directions
@@ -26,6 +27,7 @@ from windtunnel.tunnels.information import entropy_bits
 
 LIGHT, HEAVY = 1e-3, 1.0  # penalties λ, in units of the mean variance of a direction
 PENALISED = "decoded belief, with a penalty"
+EMPTY = "of rank 0: no direction of the stream varies with it"
 FLAT = 1e-9  # bits²: below this variance entropy is a function of position
 
 
@@ -61,7 +63,12 @@ def bases(model: nn.Module, x: Float[Tensor, "n K D"], belief: Float[Tensor, "n 
     else:
         found["entropy axis"] = Missing("entropy axis", "not identifiable: position alone fixes the entropy here")
     found["hypothesis frame"] = hypothesis_frame(model, x.shape[-1])
-    return found
+    return {name: Missing(name, EMPTY) if _is_empty(basis) else basis for name, basis in found.items()}
+
+
+def _is_empty(basis: Tensor | Missing) -> bool:
+    """To change nothing costs nothing: as a subspace it would pass for an inert one."""
+    return isinstance(basis, Tensor) and not basis.shape[1]
 
 
 def hypothesis_frame(model: nn.Module, width: int) -> Tensor | Missing:

@@ -13,10 +13,12 @@ of equal size in a random direction (ablation); a mismatched donor (swap); the s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from windtunnel.geometry.belief_survey import too_few
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.ablation import METHODS, ablation, bits_lost
 from windtunnel.mechanism.bases import bases
@@ -29,6 +31,7 @@ from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.score import Bench
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
+from windtunnel.tunnels.hmm import HMM
 
 RANDOM = "random subspace, equal rank"
 
@@ -55,6 +58,13 @@ def chosen_streams(bench: Bench) -> list[str]:
     return [blocks[index] for index in sorted({0, len(blocks) // 2, len(blocks) - 1})] if blocks else []
 
 
+def placed(bench: Bench, tensor: str, name: str, basis: Tensor) -> dict[str, Any]:
+    """Where a subspace lies; whose belief is meant, where `beliefs` means another (see `bases`)."""
+    where = {"tensor": tensor, "subspace": name, "rank": basis.shape[1]}
+    symbols = isinstance(bench.tunnel, HMM) and bench.tunnel.predict == "symbol"
+    return where | ({"belief": "about the next symbol"} if symbols else {})
+
+
 def swap(
     model: nn.Module,
     tunnel: Tunnel,
@@ -65,6 +75,8 @@ def swap(
     draws: int = DRAWS,
 ) -> list[Measurement | Missing]:
     """Every subspace at a few layers: swapped with a matched donor's, and ablated by every method."""
+    if why := too_few(*episodes.posterior.shape):
+        return [Missing("swap", why)]
     half = len(episodes) // 2
     fit = Bench(model, tunnel, episodes[:half])
     trial, given, note = matched(tunnel, episodes[half:])
@@ -109,7 +121,7 @@ def measure_swap(
         "moved to the donor by a swap",
         [per_sequence(after[:, chosen]), per_sequence(pair.before[:, chosen])],
         fraction,
-        where={"tensor": tensor, "subspace": name, "rank": rank},
+        where=placed(pair.recipient, tensor, name, basis),
         nulls=nulls,
         few=len(small.recipient.episodes),
         arrays={"per_position": (1.0 - after.mean(0) / pair.before.mean(0).clamp_min(1e-12)).cpu().numpy()},
@@ -141,7 +153,7 @@ def measure_removal(
     few = lost if small is bench else bits_lost(small, [place], method)
     return Losses(lost, nulls, few).measured(
         "bits lost to ablation of a subspace",
-        where={"tensor": tensor, "subspace": name, "rank": rank, "method": method},
+        where=placed(bench, tensor, name, basis) | {"method": method},
         arrays={"per_position": lost.mean(0).cpu().numpy(), "basis": basis.detach().to("cpu", torch.float32).numpy()},
         note=pair.note,
     )
