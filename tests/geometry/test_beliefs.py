@@ -197,7 +197,7 @@ def test_where_there_is_nothing_to_explain_nothing_is_explained(case):
     """A variance of 0, or what a ridge leaves of one: no share of it is known, least of all the whole."""
     tunnel, wanted = EMPTY[case]
     nets = [models.build("transformer", tunnel, depth=1, width=8, heads=2, seed=seed) for seed in range(3)]
-    found = [m for m in belief_survey.beliefs(nets[0], tunnel, tunnel.sample(40), nets[1:])]
+    found = belief_survey.beliefs(nets[0], tunnel, tunnel.sample(40), nets[1:])
     silent = {m.name: m.note for m in found if isinstance(m, Measurement) and math.isnan(m.value)}
     assert all(why in silent.pop(name) for name, why in wanted.items())
     assert all(name.startswith("entropy") for name in silent)

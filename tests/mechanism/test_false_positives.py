@@ -31,8 +31,8 @@ from windtunnel.mechanism import (
     shifted_prior,
 )
 from windtunnel.mechanism.losses import TURNED, UNTRAINED
-from windtunnel.mechanism.score import NULL_EPISODES
 from windtunnel.mechanism.patch import MISMATCHED
+from windtunnel.mechanism.score import NULL_EPISODES
 from windtunnel.models import touch
 from windtunnel.tunnels import HMM, Bijection, Inputs
 

@@ -3,11 +3,11 @@
 Intervals are 95% percentile bootstraps over sequences: they say how well *this* network is known.
 
 Nulls are drawn many times and so on fewer sequences.  Those few may happen to be easy ones, and then any null would
-look small; so every null value is moved by what the real value itself changes from the few to all.  The value of the few
-has to be made as the nulls are: an ablation that puts a mean or a partner there takes it from the episodes of its run, so
-that the few are run once more by themselves.  The value's rank among the null draws is then that of the few alone: like
-is compared with like, and the p-value stays exact.  A moved null means something only beside the value it was moved
-with: read value − null, never the null alone, and pool no nulls of different values.
+look small; so every null value is moved by what the real value itself changes from the few to all.  The value of the
+few has to be made as the nulls are: an ablation that puts a mean or a partner there takes it from the episodes of its
+run, so that the few are run once more by themselves.  The value's rank among the null draws is then that of the few
+alone: like is compared with like, and the p-value stays exact.  A moved null means something only beside the value it
+was moved with: read value − null, never the null alone, and pool no nulls of different values.
 """
 
 from __future__ import annotations
