@@ -167,6 +167,34 @@ def test_what_cannot_be_measured_is_one_line_and_the_rest_runs(place, inspected,
     assert "not measured: clusters: Bijection has no hidden states" in shown and "logit lens" in shown
 
 
+def test_every_reason_is_told(tmp_path, inspected):
+    """Two states and two symbols: each group of tokens has its own line, not only the last."""
+    tunnel = wt.tunnels.HMM(states=2, symbols=2, length=3)
+    wt.train(tunnel, "transformer", out=tmp_path / "run", preset="quick", device="cpu", params=2000, steps=2, ladder=0)
+    shown, _ = inspected(tmp_path / "run", "--only", "keys,lens")
+    for group in ("symbols", "transition rows", "emission rows"):
+        assert shown.count(f"not measured: keys: 2 {group}: needs at least three hypotheses to compare") == 1
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]], ids=["tables", "json"])
+def test_what_broke_down_is_named_at_the_end_and_not_called_done(more, place, inspected, monkeypatch, capsys):
+    """The rest is printed and kept; the same command tries what broke once more."""
+
+    def unlucky(*arguments):
+        raise RuntimeError("out of luck")
+
+    with monkeypatch.context() as broken:
+        broken.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", unlucky)
+        assert main(["inspect", str(place), "--only", "lens,ablate,clusters", *more, *ALIKE]) == 2
+    said = capsys.readouterr()
+    assert "logit lens" in said.out and "out of luck" in said.out
+    last = said.err.splitlines()[-1]
+    assert last == f"windtunnel: error: {place}: broke down: ablate; given again, they are tried again"
+    assert {entry.instrument for entry, _ in load_survey(place).measurements()} == {"lens", "clusters"}
+    shown, _ = inspected(place, "--only", "lens,ablate,clusters")
+    assert "bits lost to ablation" in shown
+
+
 def test_bars_for_a_terminal(monkeypatch, capsys):
     from windtunnel.cli.progress import stages
 

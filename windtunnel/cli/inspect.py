@@ -21,6 +21,7 @@ from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
 from windtunnel.mechanism.inspect import NAMES, selected, settings_of
 from windtunnel.mechanism.survey_file import NAME, to_dict
+from windtunnel.training import Run
 from windtunnel.training.files import locked
 from windtunnel.tunnels.random import check_seed
 
@@ -86,7 +87,13 @@ def run(words: list[str]) -> None:
         path = save_survey(whole, place)
     if options.json:
         show.print_json({"run": str(folder), **to_dict(survey)})
-        return
+    else:
+        _print(options, folder, subject, survey, earlier, path)
+    if survey.broken:
+        raise InputError(f"{folder}: broke down: {', '.join(survey.broken)}; given again, they are tried again")
+
+
+def _print(options: Inspect, folder: Path, subject: Run, survey: Survey, earlier: Survey | None, path: Path) -> None:
     show.print_text(f"{folder}: {subject.recipe.model}, seeds {', '.join(map(str, subject.recipe.seeds))}", "bold")
     show.print_text(describe(subject.tunnel))
     show.print_text(show.drawn_from(options.episodes, options.seed, "test"))
@@ -144,11 +151,11 @@ def _rest(place: Path, settings: dict[str, Any], anew: list[str]) -> Survey | No
 
 
 def _reasons(survey: Survey) -> str:
-    return "; ".join(f"{name}: {reason}" for name, reason in survey.missing.items())
+    return "; ".join(f"{name}: {reason}" for name, reason in survey.missing)
 
 
 def _print_end(survey: Survey, path: Path) -> None:
-    for name, reason in survey.missing.items():
+    for name, reason in survey.missing:
         show.print_text(f"not measured: {name}: {reason}")
     show.print_text(
         "A null is the same instrument on something that carries no signal. Effect: distance to the strongest null in"

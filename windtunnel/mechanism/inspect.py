@@ -77,9 +77,16 @@ class Survey:
         return f"<Survey of {of}: {found} measurements by {asked} instruments, {len(self.missing)} missing>"
 
     @property
-    def missing(self) -> dict[str, str]:
-        """What could not be measured, each said once: name -> why."""
-        return {e.found.name: e.found.reason for e in self.entries if isinstance(e.found, Missing)}
+    def missing(self) -> list[tuple[str, str]]:
+        """What could not be measured and why: (name, reason), each said once.  One name may have several reasons."""
+        found = [entry.found for entry in self.entries if isinstance(entry.found, Missing)]
+        return list(dict.fromkeys((one.name, one.reason) for one in found))
+
+    @property
+    def broken(self) -> list[str]:
+        """The instruments of which something broke down, so that another try may succeed; see `Missing`."""
+        found = [entry for entry in self.entries if isinstance(entry.found, Missing) and entry.found.broken]
+        return list(dict.fromkeys(entry.instrument for entry in found))
 
     def _timed(self) -> dict[str, str]:
         """What its seconds are kept under -> the instrument that took them."""
