@@ -107,6 +107,49 @@ def test_broken_pipe_is_silent(words):
     assert process.wait(timeout=120) == 141
 
 
+FULL = "windtunnel: error: standard output: No space left on device\n"
+CLOSED = "windtunnel: error: standard output is closed: must be open; `> /dev/null` throws results away\n"
+UNKNOWN = "windtunnel: error: unknown option '--nonsense': must be one of --json\n"
+STREAMS = {  # what is typed -> how it ends, and what is said on the stream that is left; None: the results
+    "list > /dev/full": (2, FULL),
+    "sample hmm --json > /dev/full": (2, FULL),
+    "--help > /dev/full": (2, FULL),
+    "list --help > /dev/full": (2, FULL),
+    "list >&-": (2, CLOSED),
+    "list >&- 2>&-": (2, ""),
+    "list --nonsense 2>&-": (2, UNKNOWN),
+    "list --nonsense 2>/dev/full": (2, UNKNOWN),
+    "list --nonsense > /dev/full 2>/dev/full": (2, ""),
+    "list 2>&-": (0, None),
+    "sample urn 2>&-": (0, None),
+    "list 2>/dev/full": (0, None),
+}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("typed", [*STREAMS, "PYTHONUNBUFFERED=1 list > /dev/full"])
+def test_a_stream_that_is_full_or_closed_is_one_line_on_the_other(typed):
+    """Without a buffer there is nothing left to flush, from which it could be seen which stream it was."""
+    unbuffered = "PYTHONUNBUFFERED=1 "
+    environment = os.environ | {"PYTHONUNBUFFERED": "1" * typed.startswith(unbuffered)}
+    typed = typed.removeprefix(unbuffered)
+    code, wanted = STREAMS[typed]
+    command = f"exec {sys.executable} -m windtunnel {typed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120, env=environment)
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said and "Exception ignored" not in said
+    assert done.returncode == code
+    assert said == wanted if wanted is not None else said.count("\n") > 10 and done.stderr == ""
+
+
+def test_messages_that_find_no_room_are_told_on_the_other_stream(tmp_path):
+    """What a command wants to say on the way, not its results: it ends, rather than train unwatched."""
+    options = "hmm lstm --preset quick --steps 1 --params 2000 --device cpu"
+    command = f"exec {sys.executable} -m windtunnel train {options} --out {tmp_path / 'run'} 2>/dev/full"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "windtunnel: error: standard error: No space left on device\n")
+
+
 def test_threads_wait_without_spinning_unless_told_otherwise(monkeypatch, capsys):
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     assert main(["--version"]) == 0 and os.environ["OMP_WAIT_POLICY"] == "PASSIVE"

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from windtunnel import __version__
-from windtunnel.cli import plugins
+from windtunnel.cli import plugins, streams
 from windtunnel.environment import thread_limits
 from windtunnel.errors import InputError, unknown
 
@@ -51,20 +51,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no bars prints ? rather than failing
     try:
+        streams.require_output()
         code = _run(words)
         sys.stdout.flush()  # a reader that has gone away should be noticed here, not while Python shuts down
     except InputError as error:
         return _refuse(str(error))
     except KeyboardInterrupt as stop:  # training says what it saved, and which signal stopped it
-        print(f"windtunnel: {str(stop) or 'interrupted'}", file=sys.stderr)
+        streams.tell(f"windtunnel: {str(stop) or 'interrupted'}")
         return getattr(stop, "code", 130)
     except BrokenPipeError:  # as in `windtunnel sample hmm | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.given_up()
         return 141
-    except OSError as error:  # a file or folder that cannot be used; anything else is ours to mend
-        if error.filename is None:
+    except OSError as error:  # a file, folder or stream that cannot be used; anything else is ours to mend
+        if error.filename is not None:
+            return _refuse(f"{os.fsdecode(error.filename)}: {error.strerror}")
+        if not streams.is_full(error):
             raise
-        return _refuse(f"{os.fsdecode(error.filename)}: {error.strerror}")
+        return _refuse(f"{streams.given_up() or 'nothing more can be written'}: {error.strerror}")
     except (MemoryError, RuntimeError) as error:
         if not _is_of_memory(error):
             raise
@@ -79,7 +82,7 @@ def _is_of_memory(error: Exception) -> bool:
 
 
 def _refuse(why: str) -> int:
-    print(f"windtunnel: error: {' '.join(why.split())}", file=sys.stderr)
+    streams.tell(f"windtunnel: error: {' '.join(why.split())}")
     return 2
 
 

@@ -62,7 +62,8 @@ def parse(form: type[Form], words: Sequence[str], prog: str, others: Collection[
             print(f"usage: {prog} [options]\n{rest}", end="")
             raise
         raise InputError(_what_is_wrong(form, words, box.getvalue())) from None
-    sys.stderr.write(box.getvalue())  # a warning, should there be one
+    if box.getvalue():  # a warning; not even nothing can be written where a disk is full
+        sys.stderr.write(box.getvalue())
     if strangers:
         raise InputError(_is_an_option(strangers, others) or _what_is_unknown(form, strangers[0], prog))
     _require_sizes(filled)
