@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from windtunnel import models
-from windtunnel.geometry import Measurement
-from windtunnel.geometry.key_survey import bare_keys, gather_means
+from windtunnel.geometry import Measurement, key_survey
+from windtunnel.geometry.key_survey import GROUPS, Means, _formed, bare_keys, gather_means
 from windtunnel.geometry.keys import centred_scores, cosine, margin, matched_at_random, random_vectors, sharpness
-from windtunnel.tunnels import Bijection
+from windtunnel.tunnels import Bijection, Recall
 
 V, D = 20, 32
 
@@ -84,6 +84,33 @@ def test_means_are_taken_where_a_token_stands():
     np.testing.assert_allclose(k[1, :, 2], by_hand.numpy(), atol=1e-5)
     # keys are read at every readout, so their queries come from there: here all the places where a key stands
     assert keys.q_count.sum() == 12 * 4 and values.q_count.sum() == values.k_count.sum() == 12 * 3
+
+
+def test_a_token_that_a_replicate_has_not_is_left_out_of_it():
+    """Each token has the same key and query in every sequence, and all have nearly the same: no number depends on the
+    draw.  One stands in a single group of sequences, which a third of the replicates do not draw, and another is asked
+    for in that group only."""
+    counts, asked = np.ones((GROUPS, 5)), np.ones((GROUPS, 5))
+    counts[1:, 0] = asked[1:, 0] = asked[1:, 1] = 0
+    near = 1.0 + 1e-3 * np.eye(5, 8)  # nearly one direction, so that all pairs have a cosine of nearly 1
+    k, q = (table[:, None, None, :, None] * near for table in (counts, asked))
+    found = [m for m in _formed("symbols", [0], Means(k, q, counts, asked, 1.0), []) if isinstance(m, Measurement)]
+    widths = {m.name: m.high - m.low for m in found}
+    assert len(widths) == 4 and widths["key cosine, raw"] < 1e-6
+    assert all(width < 1e-6 for name, width in widths.items() if "margin" in name), widths
+
+
+@pytest.mark.parametrize("group", ["keys", "values"])
+def test_the_interval_of_the_cosine_of_rare_tokens_is_as_wide_as_their_scatter(group):
+    """64 tokens in 24 sequences of 16: against the scatter over other sequences.  With zeros for what a replicate has
+    not, it was nearly three times as wide."""
+    tunnel = Recall(pairs=16, queries=2, filler=4, keys=64, values=64)
+    model = models.build("transformer", tunnel, depth=1, width=32, heads=2, seed=0)
+    found = [f for seed in range(10) for f in key_survey.keys(model, tunnel, tunnel.sample(24, seed=seed), [])]
+    found = [f for f in found if f.name == "key cosine, raw" and f.where["path"] == "formed"]
+    found = [f for f in found if f.where["hypotheses"] == group]
+    scatter = 2 * 1.96 * np.std([f.value for f in found], ddof=1)
+    assert len(found) == 10 and 0.5 < np.mean([f.high - f.low for f in found]) / scatter < 1.8
 
 
 def test_bare_keys_hold_the_token_and_no_position():

@@ -38,8 +38,13 @@ class Means:
     q_count: np.ndarray
     scale: float
 
+    def occurs(self, weights: np.ndarray | None = None, *, queries: bool = True) -> np.ndarray:
+        """(V,) bool: which hypotheses have a key, and with `queries` a query; weights (G,) for a bootstrap replicate."""
+        w = np.ones(len(self.k)) if weights is None else weights
+        return (w @ self.k_count > 0) & ((w @ self.q_count > 0) | (not queries))
+
     def average(self, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean keys and queries (L, H, V, d); weights (G,) for a bootstrap replicate."""
+        """Mean keys and queries (L, H, V, d), likewise; 0 where one does not occur."""
         w = np.ones(len(self.k)) if weights is None else weights
         means = []
         for sums, counts in ((self.k, self.k_count), (self.q, self.q_count)):
@@ -70,7 +75,7 @@ def keys(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequen
 
 
 def _formed(group: str, layers: list, means: Means, twins: list[Means]) -> list[Measurement | Missing]:
-    used = (means.k_count.sum(0) > 0) & (means.q_count.sum(0) > 0)
+    used = means.occurs()
     if used.sum() < 3:
         return [Missing("keys", f"fewer than three of the {group} tokens occur in these episodes")]
     weights = resampling_weights(len(means.k), REPLICATES)
@@ -78,20 +83,25 @@ def _formed(group: str, layers: list, means: Means, twins: list[Means]) -> list[
     k, q = (x[..., used, :] for x in means.average())
     shared = {"layers": layers, "picks": ("first", "best"), "where": {"hypotheses": group, "path": "formed"}}
 
-    def table(statistic: Callable, source: Means, w: np.ndarray | None = None) -> np.ndarray:
+    def table(statistic: Callable, source: Means, w: np.ndarray | None = None, of: np.ndarray = used) -> np.ndarray:
         k, q = source.average(w)
-        return statistic(k[..., used, :], q[..., used, :], source.scale)
+        return statistic(k[..., of, :], q[..., of, :], source.scale)
+
+    def replicated(statistic: Callable, *, queries: bool) -> np.ndarray:
+        # A rare token may be in no sequence of a replicate: it has no mean there, and a vector of zeros is not one.
+        drawn = [(w, used & means.occurs(w, queries=queries)) for w in weights]
+        found = [table(statistic, means, w, there) for w, there in drawn if there.sum() >= 3]
+        return np.stack(found) if found else np.empty((0, *k.shape[:2]))
 
     found: list[Measurement | Missing] = []
     random = [_cosines(draw) for draw in pure.random_vectors(k.shape, DRAWS, rng)]
     for index, kind in enumerate(("raw", "centred")):
         statistic = lambda k, q, scale, centred=bool(index): pure.cosine(k, centred=centred)  # noqa: E731
         nulls = {"untrained": [table(statistic, twin) for twin in twins], "random vectors": [r[index] for r in random]}
-        replicates = np.stack([table(statistic, means, w) for w in weights])
         found += profile(
             f"key cosine, {kind}",
             table(statistic, means),
-            replicates,
+            replicated(statistic, queries=False),
             {name: np.array(sample) for name, sample in nulls.items()},
             side="below",
             note="a shared offset of all keys moves this number and no attention" if kind == "raw" else "",
@@ -112,8 +122,7 @@ def _formed(group: str, layers: list, means: Means, twins: list[Means]) -> list[
         }
         if function is pure.sharpness:
             nulls["random vectors"] = random
-        replicates = np.stack([table(statistic, means, w) for w in weights])
-        value = table(statistic, means)
+        value, replicates = table(statistic, means), replicated(statistic, queries=True)
         found += profile(name, value, replicates, nulls, side="both", unit=unit, arrays={"scores": scores}, **shared)
     return found
 
