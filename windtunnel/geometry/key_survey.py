@@ -39,7 +39,7 @@ class Means:
     scale: float
 
     def occurs(self, weights: np.ndarray | None = None, *, queries: bool = True) -> np.ndarray:
-        """(V,) bool: which hypotheses have a key, and with `queries` a query; weights (G,) for a bootstrap replicate."""
+        """(V,) bool: which hypotheses have a key, with `queries` a query too; weights (G,) for a replicate."""
         w = np.ones(len(self.k)) if weights is None else weights
         return (w @ self.k_count > 0) & ((w @ self.q_count > 0) | (not queries))
 

@@ -198,7 +198,8 @@ def inspect(
 
 def _seeded(name: str, seed: int) -> Callable:
     """The instrument; one that draws episodes of its own draws others than the survey, and others for every seed."""
-    return partial(INSTRUMENTS[name], seed=(seed + 1) & MASK) if name in ELSEWHERE else INSTRUMENTS[name]
+    instrument: Callable = INSTRUMENTS[name]
+    return partial(instrument, seed=(seed + 1) & MASK) if name in ELSEWHERE else instrument
 
 
 def _without_numbers(networks: Mapping[int | None, nn.Module], tunnel: Tunnel, drawn: Episodes) -> set[int | None]:
