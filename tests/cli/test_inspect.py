@@ -23,8 +23,8 @@ from windtunnel.cli.survey import at_floor
 from windtunnel.geometry import Measurement
 from windtunnel.mechanism import inspect, load_survey
 from windtunnel.study import zoo
-from windtunnel.training import Run, files
-from windtunnel.training.files import locked
+from windtunnel.training import Run, files, lock
+from windtunnel.training.lock import locked
 
 ALIKE = ("--device", "cpu", "--episodes", "8", "--untrained", "2")
 
@@ -386,6 +386,7 @@ def test_a_folder_that_cannot_be_written_to_is_one_line(place, refusal, monkeypa
             raise PermissionError(13, os.strerror(13), str(path))
         return builtins.open(path, mode, *arguments, **options)
 
-    monkeypatch.setattr(files, "open", read_only, raising=False)
+    for module in (files, lock):
+        monkeypatch.setattr(module, "open", read_only, raising=False)
     line = refusal("inspect", place, *ALIKE, "--only", "lens")
     assert line == f"windtunnel: error: {place / 'survey.json'}: cannot be written (Permission denied)\n"

@@ -71,6 +71,9 @@ def test_a_plugin_serves_every_command(tmp_path):
     assert json.loads(done.stdout)["tunnel"]["name"] == "small-world"
     done = windtunnel(tmp_path, "--plugin", "mine", "inspect", "r", "--only", "flip", "--episodes", 8)
     assert done.returncode == 0 and "evidence flip" in done.stdout
+    done = windtunnel(tmp_path, "--plugin", "mine", "inspect", "r", "--only", "flip,values,swap,roles", "--episodes", 8)
+    reasons = [line.rpartition(": ")[2] for line in done.stdout.splitlines() if line.startswith("not measured: ")]
+    assert done.returncode == 0 and reasons and len(reasons) == len(set(reasons))  # one line for all who share one
 
     done = windtunnel(tmp_path, "evaluate", "r")
     assert done.returncode == 2 and done.stderr.count("\n") == 1

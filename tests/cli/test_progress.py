@@ -11,7 +11,7 @@ import pytest
 
 from windtunnel.cli import progress
 from windtunnel.cli.main import main
-from windtunnel.cli.progress import Bars, Lines, Several, bar, watch
+from windtunnel.cli.progress import Bars, HeadedLines, Several, bar, watch
 from windtunnel.training import Recipe, train
 from windtunnel.tunnels import Bijection
 
@@ -23,7 +23,7 @@ def record(step: int, **more: float) -> dict[str, float]:
 
 
 def test_lines(capsys):
-    lines = Lines("a model")
+    lines = HeadedLines("a model")
     lines.start(RECIPE, None)
     lines.log(3, record(0))
     lines.log(3, record(50, loss_bits=1.5, sequences_per_s=12345.6))
@@ -85,13 +85,13 @@ def test_bars_move_between_validations(monkeypatch):
 def test_training_tells_every_step_to_those_who_want_to_hear():
     told: list[tuple[int, int]] = []
 
-    class Heard(Lines):
+    class Heard(HeadedLines):
         def advance(self, seed, step):
             told.append((seed, step))
 
     recipe = RECIPE.with_options(model="mlp", model_options={"depth": 1, "width": 8}, steps=5, batch=4)
     recipe = recipe.with_options(validate_every=5, validation_episodes=4)
-    train(recipe=recipe, tracker=Several(Lines(""), Heard("")), device="cpu")  # a GPU tells of many at a time
+    train(recipe=recipe, tracker=Several(HeadedLines(""), Heard("")), device="cpu")  # a GPU tells of many at a time
     assert told == [(seed, step) for seed in RECIPE.seeds for step in range(1, 6)]
 
 
@@ -99,7 +99,7 @@ def test_bars_only_for_a_terminal(monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert isinstance(watch(""), Bars)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
-    assert isinstance(watch(""), Lines)
+    assert isinstance(watch(""), HeadedLines)
 
 
 def test_a_bar_only_for_a_terminal_that_wants_one(monkeypatch, capsys):

@@ -13,6 +13,7 @@ import pytest
 
 import windtunnel as wt
 from windtunnel.cli.main import main
+from windtunnel.training.lock import locked
 
 
 @pytest.fixture
@@ -92,6 +93,12 @@ def test_a_kl_of_an_earlier_step_than_the_checkpoint_says_so(output, tmp_path):
     (record,) = json.loads(output("runs", tmp_path, "--json"))["runs"]
     assert (record["steps"], record["kl_step"], record["kl_bits"]) == (10, 8, history[-2]["kl_bits"])
     assert re.search(r" 10/12 +1 +[\d.]+ at 8 +[\d.]+ +unfinished", output("runs", tmp_path))
+
+
+def test_a_run_that_is_being_trained_is_said_to_run(mixed, output):
+    with locked(mixed / "half"):
+        told = json.loads(output("runs", mixed, "--json"))["runs"]
+    assert {record["run"].removeprefix(f"{mixed}/"): record["state"] for record in told}["half"] == "running"
 
 
 def test_runs_of_one_run_and_of_none(runs, output, tmp_path):

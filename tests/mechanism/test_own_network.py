@@ -40,11 +40,27 @@ def test_it_keeps_its_home_length_and_its_head_is_found():
     found = late(model, TUNNEL, episodes, [], draws=2)
     assert {m.where["length"] for m in found if isinstance(m, Measurement)} == {TUNNEL.length}
     longer = [m for m in found if isinstance(m, Missing)]
-    assert len(longer) == 2 and all(
-        m.broken and "failed: IndexError in test_own_network.py:" in m.reason for m in longer
-    )
+    assert len(longer) == 2 and not any(m.broken for m in longer)  # as it was built: another try would end alike
+    assert all("out of bounds" in m.reason for m in longer)
     frames = [m for m in swap(model, TUNNEL, episodes, [], draws=2) if isinstance(m, Measurement)]
     assert "hypothesis frame" in {m.where["subspace"] for m in frames}
+
+
+class Masked(Own):
+    """Has made up its mind about the length."""
+
+    def forward(self, tokens, features, readout, tap=None):
+        if len(readout) != TUNNEL.length:
+            raise ValueError("my mask is too small")
+        return super().forward(tokens, features, readout, tap)
+
+
+def test_one_that_breaks_down_on_longer_inputs_is_told_so_and_nothing_is_broken():
+    found = late(models.build(Masked, TUNNEL), TUNNEL, TUNNEL.sample(12), [], draws=2)
+    (six, ten) = [m for m in found if isinstance(m, Missing)]
+    assert not six.broken and not ten.broken
+    assert six.reason.startswith("the network cannot read inputs of length 6: ValueError in test_own_network.py:")
+    assert ten.reason.endswith("my mask is too small")
 
 
 def test_what_it_does_not_name_is_told():

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import builtins
 import errno
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from tests.training.cases import contents, tiny
 from windtunnel.errors import InputError
-from windtunnel.training import files, load, train
+from windtunnel.training import files, train
 from windtunnel.training.files import (
     append_line,
     intact,
-    locked,
     read_json,
     read_lines,
     require_writable,
@@ -212,45 +208,3 @@ def test_a_checksum_sees_any_change(tmp_path):
         assert not intact(path, sha256)
     path.unlink()
     assert not intact(path, sha256)
-
-
-# --- two writers
-HOLDER = """
-import fcntl, sys, time
-file = open(sys.argv[1], "a+")
-fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-file.truncate(0); file.write("4711"); file.flush()
-print("held", flush=True)
-time.sleep(60)
-"""
-
-
-def test_a_second_writer_is_refused_until_the_first_is_gone(tmp_path):
-    recipe = tiny()
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path / "lock")], stdout=subprocess.PIPE, text=True)
-    try:
-        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        with pytest.raises(InputError) as error:
-            train(recipe=recipe, out=tmp_path, device="cpu")
-        assert str(error.value) == f"{tmp_path}: another process (pid 4711) is writing this run; wait for it to end"
-        assert [path.name for path in tmp_path.iterdir()] == ["lock"]
-        load_is_no_writer = tmp_path / "recipe.json"
-        load_is_no_writer.write_text(json.dumps({"format": 1, "recipe": recipe.to_dict(), "model": None}))
-        assert load(tmp_path).recipe == recipe
-        load_is_no_writer.unlink()
-    finally:
-        holder.kill()
-        holder.wait()
-    assert train(recipe=recipe, out=tmp_path, device="cpu").finished
-
-
-def test_the_lock_is_real_within_one_process_too_and_is_let_go_after_an_error(tmp_path):
-    with locked(tmp_path):
-        with pytest.raises(InputError, match=f"another process \\(pid {os.getpid()}\\)"), locked(tmp_path):
-            pass
-        with pytest.raises(InputError):
-            train(recipe=tiny(), out=tmp_path, device="cpu")
-    with pytest.raises(RuntimeError), locked(tmp_path):
-        raise RuntimeError
-    with locked(tmp_path):
-        assert (tmp_path / "lock").read_text() == str(os.getpid())

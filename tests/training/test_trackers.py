@@ -76,6 +76,17 @@ def test_none_is_silent():
     silent.finish()
 
 
+def test_print_tells_every_validation_and_what_else_is_worth_a_line(tmp_path, capsys):
+    train(recipe=RECIPE, tracker="print", out=tmp_path, device="cpu")
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert [line.split("  ")[:2] for line in told.err.splitlines()] == [
+        [f"seed {seed}", f"step {step}/4"] for seed in (0, 3) for step in (0, 2, 4)
+    ]
+    train(recipe=RECIPE, tracker="print", out=tmp_path, device="cpu")
+    assert capsys.readouterr().err == f"{tmp_path} is finished (4 steps); nothing to do\n"
+
+
 @pytest.mark.parametrize("name", ["tensorboard", "trackio", "wandb"])
 def test_a_missing_package_is_told_in_one_line(tmp_path, monkeypatch, name):
     real = builtins.__import__

@@ -22,7 +22,7 @@ from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
 from windtunnel.mechanism.inspect import NAMES, selected, settings_of
 from windtunnel.mechanism.survey_file import NAME, to_dict
 from windtunnel.training import Run
-from windtunnel.training.files import locked
+from windtunnel.training.lock import locked
 from windtunnel.tunnels.random import check_seed
 
 _TOLD = ("episodes", "seed", "untrained", "step")  # settings that can be told in a word
@@ -155,8 +155,11 @@ def _reasons(survey: Survey) -> str:
 
 
 def _print_end(survey: Survey, path: Path) -> None:
+    lacking: dict[str, list[str]] = {}  # reason -> names: a network without taps has one reason for many
     for name, reason in survey.missing:
-        show.print_text(f"not measured: {name}: {reason}")
+        lacking.setdefault(reason, []).append(name)
+    for reason, names in lacking.items():
+        show.print_text(f"not measured: {', '.join(names)}: {reason}")
     show.print_text(
         "A null is the same instrument on something that carries no signal. Effect: distance to the strongest null in"
         " its standard deviations; p: against the strongest null, one-sided unless the effect may lie on both sides.",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.cli import show
 from windtunnel.training import Recipe, StepTracker, Tracker
+from windtunnel.training.trackers import Lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,31 +26,18 @@ def say(line: str) -> None:
 
 def watch(heading: str) -> Tracker:
     """Bars or lines, whichever fits who is reading; `heading` comes first."""
-    return Bars(heading) if sys.stderr.isatty() else Lines(heading)
+    return Bars(heading) if sys.stderr.isatty() else HeadedLines(heading)
 
 
-class Lines:
-    """One line per validation."""
+class HeadedLines(Lines):
+    """One line per validation, below a heading."""
 
     def __init__(self, heading: str) -> None:
         self.heading = heading
 
     def start(self, recipe: Recipe, folder: str | None) -> None:
         say(self.heading)
-        self.steps = recipe.steps
-
-    def log(self, seed: int, record: dict[str, Any]) -> None:
-        parts = [f"seed {seed}", f"step {record['step']}/{self.steps}"]
-        if "loss_bits" in record:
-            parts.append(f"loss {show.number(record['loss_bits'])} bits")
-        parts.append(f"KL {show.number(record['kl_bits'])} bits")
-        parts.append(f"entropy error {show.number(record['entropy_mae_bits'])} bits")
-        if "sequences_per_s" in record:
-            parts.append(f"{record['sequences_per_s']:,.0f} sequences/s")
-        print("  ".join(parts), file=sys.stderr, flush=True)
-
-    def finish(self) -> None:
-        pass
+        super().start(recipe, folder)
 
 
 _OFTEN_S = 0.1

@@ -17,6 +17,7 @@ from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError
 from windtunnel.training import Run, load
 from windtunnel.training.files import plain_record
+from windtunnel.training.lock import is_locked
 from windtunnel.training.run_folders import run_folders
 
 
@@ -86,7 +87,7 @@ def _read(run: Run) -> dict[str, Any]:
         "kl_bits": sum(record["kl_bits"] for record in last) / len(last) if last else None,
         "kl_step": last[0]["step"] if last else None,
         "seconds": run.seconds()["train"],
-        "state": "finished" if run.finished else "unfinished",
+        "state": "finished" if run.finished else "running" if is_locked(run.folder.path) else "unfinished",
     }
 
 

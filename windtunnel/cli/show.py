@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel import __version__
 from windtunnel.cli import tables
 from windtunnel.cli.tables import Cell, lay_out, wrapped
-from windtunnel.fidelity.intervals import resolved
+from windtunnel.fidelity.intervals import number
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,19 +45,6 @@ def sparkline(values: Iterable[float]) -> str:
     values = list(values)
     top = max((value for value in values if math.isfinite(value)), default=0.0) or 1.0
     return "".join(" " if math.isnan(v) else LEVELS[round(7 * min(1.0, v / top))] for v in values)
-
-
-def number(value: float, digits: int = 3) -> str:
-    """At least four decimals and `digits` significant digits; 0 for what is only rounding (`resolved`); ∞.
-
-    >>> number(0.41371), number(0.001412), number(7.5e-05), number(2e-16), number(math.inf)
-    ('0.4137', '0.00141', '7.50e-05', '0', '∞')
-    """
-    if math.isinf(value):
-        return "∞"
-    if resolved(value) == 0:
-        return "0"
-    return f"{value:.4f}" if abs(value) >= 10.0 ** (digits - 4) else f"{value:#.{digits}g}"
 
 
 def estimate(value: Estimate) -> str:

@@ -96,6 +96,19 @@ def resolved(value: float) -> float:
     return 0.0 if abs(value) < ROUNDING else value
 
 
+def number(value: float, digits: int = 3) -> str:
+    """At least four decimals and `digits` significant digits; 0 for what is only rounding (`resolved`); ∞.
+
+    >>> number(0.41371), number(0.001412), number(7.5e-05), number(2e-16), number(math.inf)
+    ('0.4137', '0.00141', '7.50e-05', '0', '∞')
+    """
+    if math.isinf(value):
+        return "∞"
+    if resolved(value) == 0:
+        return "0"
+    return f"{value:.4f}" if abs(value) >= 10.0 ** (digits - 4) else f"{value:#.{digits}g}"
+
+
 def beside_the_mean(mean: float, high: float, typical: float, spec: str) -> str:
     """` (typical 2e-05)` where an arithmetic mean lies above an interval about the geometric one; else nothing.
 

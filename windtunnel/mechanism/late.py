@@ -10,10 +10,15 @@ Nulls: damage of equal size in a random direction, the same in untrained network
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
+import torch
 from torch import Tensor, nn
 
+from windtunnel.accidents import accident
+from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import model_entropy_bits
+from windtunnel.fidelity.predictor import Predictor, checked_log_probs
 from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.ablation import ablation
@@ -22,6 +27,7 @@ from windtunnel.mechanism.estimate import per_sequence
 from windtunnel.mechanism.losses import TURNED, UNTRAINED, Losses, damage
 from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.score import Bench, Benches
+from windtunnel.models.home import home
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 
@@ -65,6 +71,7 @@ def _at(
     if length != tunnel.readouts:
         tunnel, short = tunnel.with_length(length), tunnel.readouts
         episodes = tunnel.sample(len(episodes), seed, "test", episodes.posterior.device)
+        _require_readable(model, tunnel, episodes)
     else:
         short = length
     benches = Benches.of(model, tunnel, episodes, untrained)
@@ -85,6 +92,20 @@ def _at(
         results.append(losses.measured(LOST.format(kind), read, where=where, arrays=arrays))
         results.append(errors.measured(ERROR.format(kind), read, where=where))
     return results
+
+
+def _require_readable(model: nn.Module, tunnel: Tunnel, episodes: Episodes) -> None:
+    """Raise, in words for the user, where a network breaks down on inputs of this length.
+
+    That is how somebody built it, not an accident: another try would end alike.
+    """
+    try:
+        checked_log_probs(cast(Predictor, model), episodes[:2].inputs.to(home(model)), tunnel)
+    except (InputError, torch.cuda.OutOfMemoryError):
+        raise
+    except Exception as error:
+        what = f"the network cannot read inputs of length {tunnel.readouts}"
+        raise InputError(f"{what}: {accident(error)}") from error
 
 
 def _entropy_errors(benches: Benches, places: Sequence[Place], draws: int) -> Losses:

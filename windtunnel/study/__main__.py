@@ -31,7 +31,7 @@ from windtunnel.study.presets import PRESETS, plan_for
 from windtunnel.study.running.duration import beside_seconds, cell_seconds, duration, plan_seconds
 from windtunnel.study.running.sitting import Scope
 from windtunnel.training import load
-from windtunnel.training.files import locked
+from windtunnel.training.lock import locked
 
 
 def main(words: list[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
 from windtunnel.study.running.duration import CPU_SLOWER, disk_bytes, duration, plan_seconds, require_disk
 from windtunnel.study.running.sitting import Say, Scope, Sitting, TrackerOf
-from windtunnel.training.files import locked
+from windtunnel.training.lock import locked
 
 MOST_LANES = 16  # each holds a copy of torch and of its networks
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,7 +38,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise _unwritable(path, len(content), error) from None
+        raise unwritable(path, len(content), error) from None
 
 
 def require_writable(path: Path) -> None:
@@ -66,7 +64,7 @@ def _try_to_write(path: Path, told: Path) -> None:
                 with contextlib.suppress(OSError):  # never made, or somebody else uses it by now
                     remove()
     except OSError as error:
-        raise _unwritable(told, 0, error) from None
+        raise unwritable(told, 0, error) from None
 
 
 def _temporary(path: Path) -> Path:
@@ -84,7 +82,7 @@ def _fill(temporary: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _unwritable(path: Path, size: int, error: OSError) -> InputError:
+def unwritable(path: Path, size: int, error: OSError) -> InputError:
     """The one line for a write that failed."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return InputError(
@@ -173,7 +171,7 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise _unwritable(path, len(line), error) from None
+        raise unwritable(path, len(line), error) from None
 
 
 def read_lines(path: Path, needed: Sequence[str] = (), *, cut_anywhere: bool = False) -> list[dict[str, Any]]:
@@ -207,37 +205,6 @@ def _record(line: bytes, needed: set[str]) -> dict[str, Any] | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) and record.keys() >= needed else None
-
-
-@contextmanager
-def locked(folder: Path, only: str | None = None) -> Iterator[None]:
-    """Hold a folder for writing.  The lock dies with the process, however it dies; a second writer is refused.
-
-    only  hold no more than this file of it, by a lock of its own: who writes the rest is not in the way
-    """
-    lock = folder / ("lock" if only is None else Path(only).with_suffix(".lock"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(lock, "a+")  # noqa: SIM115
-    except OSError as error:
-        if only is not None:
-            raise _unwritable(folder / only, 0, error) from None
-        why = "there is a file of that name" if isinstance(error, FileExistsError) else error.strerror
-        raise InputError(f"{folder}: must be a folder that can be written to ({why})") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            owner = file.read().strip() or "unknown"
-            what = f"{folder}: another process (pid {owner}) is writing this run"
-            if only is not None:
-                what = f"{folder / only}: another process (pid {owner}) is writing it"
-            raise InputError(f"{what}; wait for it to end") from None
-        with contextlib.suppress(OSError):  # a full disk is told by the writing that matters
-            os.ftruncate(file.fileno(), 0)
-            os.write(file.fileno(), str(os.getpid()).encode())
-        yield
 
 
 def _sync_folder(folder: Path) -> None:

@@ -16,8 +16,9 @@ from windtunnel.errors import InputError, require, require_number, unknown, whol
 from windtunnel.models.build import option_names
 from windtunnel.models.registry import Factory, find, is_built_in, require_factory
 from windtunnel.models.registry import names as model_names
-from windtunnel.training.files import locked, require_path
+from windtunnel.training.files import require_path
 from windtunnel.training.folder import RunFolder
+from windtunnel.training.lock import locked
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
 from windtunnel.training.rehearsal import rehearse
@@ -25,6 +26,7 @@ from windtunnel.training.run import Run
 from windtunnel.training.schedule import never_peaks
 from windtunnel.training.sitting import Say, Sitting
 from windtunnel.training.trackers import Tracker, open_tracker
+from windtunnel.training.trackers import say as print_line
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.base import require_tunnel
 from windtunnel.tunnels.checking import check, is_foreign
@@ -58,13 +60,16 @@ def train(
                     (params=, depth=, width=, heads=, positions=, …)
     out             folder to keep the run in; giving the same call again continues it.  None: only in memory
     device          cpu or cuda; by default a GPU if there is one
+    tracker         who is told of every validation: "print" for a line each on the error stream, "tensorboard",
+                    "trackio", "wandb" (extras of those names), or an object with start, log and finish
     max_minutes     stop after that long with everything saved; the same call goes on from there
     earlier         if the last saved state is damaged, go on from the intact one before it
     say             told one line when something is worth a line (continuing, already finished, stopped, a warm-up
-                    that was shortened to fit the steps)
+                    that was shortened to fit the steps); by default nobody, or with tracker="print" whoever reads along
     turn            makes a context to step in, entered once everything is built: lets several processes share a card
     """
-    say = say or (lambda line: None)
+    if say is None:
+        say = print_line if tracker == "print" else lambda line: None
     tracker, out = open_tracker(tracker), None if out is None else require_path("out", out)
     if max_minutes is not None:
         require_number("max_minutes", max_minutes, 0, above=True)

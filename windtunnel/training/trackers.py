@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Protocol, runtime_checkable
 
 from windtunnel.errors import InputError, require, require_choice
+from windtunnel.fidelity.intervals import number
 from windtunnel.training.recipe import Recipe
 
-TRACKERS = ("none", "tensorboard", "trackio", "wandb")
+TRACKERS = ("none", "print", "tensorboard", "trackio", "wandb")
 
 
 class Tracker(Protocol):
@@ -42,6 +44,31 @@ class Silent:
 
     def finish(self) -> None:
         pass
+
+
+class Lines:
+    """A line for every validation, on the error stream."""
+
+    def start(self, recipe: Recipe, folder: str | None) -> None:
+        self.steps = recipe.steps
+
+    def log(self, seed: int, record: dict[str, Any]) -> None:
+        parts = [f"seed {seed}", f"step {record['step']}/{self.steps}"]
+        if "loss_bits" in record:
+            parts.append(f"loss {number(record['loss_bits'])} bits")
+        parts.append(f"KL {number(record['kl_bits'])} bits")
+        parts.append(f"entropy error {number(record['entropy_mae_bits'])} bits")
+        if "sequences_per_s" in record:
+            parts.append(f"{record['sequences_per_s']:,.0f} sequences/s")
+        say("  ".join(parts))
+
+    def finish(self) -> None:
+        pass
+
+
+def say(line: str) -> None:
+    """A line on the error stream, at once."""
+    print(line, file=sys.stderr, flush=True)
 
 
 class TensorBoard:
@@ -92,8 +119,8 @@ def open_tracker(tracker: str | Tracker) -> Tracker:
         require(able and not isinstance(tracker, type), "tracker", tracker, allowed)
         return tracker
     require_choice("tracker", tracker, TRACKERS)
-    if tracker == "none":
-        return Silent()
+    if tracker in ("none", "print"):
+        return Lines() if tracker == "print" else Silent()
     try:
         __import__("tensorboard" if tracker == "tensorboard" else tracker)
     except ImportError:
