@@ -1,0 +1,159 @@
+"""Do the study's readings stand?  Its networks that ship with the package, read again by the instruments as they are.
+
+    python benchmarks/resurvey.py [--only hmm-mamba,hmm-lstm] [--json FILE]
+
+Each of those networks is one seed of a cell of `results/paper`.  What the study asked of that seed is asked again: the
+same instruments, as many episodes of the same stream, as many untrained networks.  A reading *moved* if its interval
+then and its interval now do not overlap.  At last the new readings take the place of the old ones of that seed, and
+every claim is judged anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from common import Parser, place, run, save
+
+from windtunnel.environment import environment
+from windtunnel.errors import InputError, require_choice
+from windtunnel.mechanism.inspect import NAMES, REVISION
+from windtunnel.study import zoo
+from windtunnel.study.claim import judge
+from windtunnel.study.claims import CLAIMS
+from windtunnel.study.evidence import Evidence
+from windtunnel.study.folder.results import StudyFolder
+from windtunnel.study.quantity import number
+from windtunnel.study.running.surveying import job_names, jobs
+
+STUDY = Path(__file__).parents[1] / "results" / "paper"
+Reading = Mapping[str, Any]
+Cell = dict[str, Any]
+
+
+def asked(cell: Cell, seed: int) -> list[str]:
+    """The instruments that the study applied to a seed, in the order in which they run."""
+    names = job_names(dict.fromkeys(NAMES, 1), [seed])
+    return [instrument for job, (instrument, of) in names.items() if job in cell["surveyed"] and of == seed]
+
+
+def read_again(name: str, cell: Cell) -> tuple[int, dict[str, list[Reading]]]:
+    """Instrument -> readings of a shipped network by the instruments as they are now, and which seed it is."""
+    shipped = zoo.as_run(name)
+    (seed,) = shipped.recipe.seeds
+    how = cell["planned"]["survey"]
+    wanted = dict.fromkeys(asked(cell, seed), 1)
+    found = {}
+    for job in jobs(wanted, shipped, shipped.tunnel, how["episodes"], how["untrained"]).values():
+        found[job.instrument] = job.read()
+        print(f"  {job.instrument}: {len(found[job.instrument])} readings", flush=True)
+    return seed, found
+
+
+def compared(name: str, then: Iterable[Reading], now: Mapping[str, list[Reading]]) -> list[dict[str, Any]]:
+    """One row per instrument: readings that both have, those that only the new one has, and the ones that moved.
+
+    crossed  readings whose p came to lie on the other side of 0.05
+    """
+    old = {_key(reading): reading for reading in then}
+    rows = []
+    for instrument, readings in now.items():
+        mine = {_key(reading): reading for reading in readings if "missing" not in reading}
+        pairs = [(old[key], reading) for key, reading in mine.items() if key in old]
+        row = {"network": name, "instrument": instrument, "both": len(pairs), "only_now": len(mine) - len(pairs)}
+        crossed = sum(_shown(before) != _shown(after) for before, after in pairs)
+        rows.append(row | {"crossed": crossed, "moved": [_moved(*pair) for pair in pairs if _apart(*pair)]})
+    return rows
+
+
+def _key(reading: Reading) -> str:
+    return json.dumps([reading["name"], reading.get("where", {})], sort_keys=True)
+
+
+def _apart(then: Reading, now: Reading) -> bool:
+    """Do the intervals lie beside each other?  A reading without a number is as it was if both are."""
+    if (then.get("value") is None) != (now.get("value") is None):
+        return True
+    (low, high), (low_now, high_now) = ([number(reading[end]) for end in ("low", "high")] for reading in (then, now))
+    return low > high_now or high < low_now
+
+
+def _shown(reading: Reading) -> bool:
+    """Is it told from its strongest null?"""
+    p_value = reading.get("p_value")
+    return p_value is not None and number(p_value) <= 0.05
+
+
+def _moved(then: Reading, now: Reading) -> dict[str, Any]:
+    ends = {"then": then, "now": now}
+    numbers = {when: [reading.get(part) for part in ("value", "low", "high")] for when, reading in ends.items()}
+    return {"name": now["name"], "where": now["where"]} | numbers
+
+
+def verdicts_with(cells: Mapping[str, Cell], name: str, seed: int, now: Mapping[str, list[Reading]]) -> dict[str, str]:
+    """Claim -> outcome, with the readings of one seed of one cell exchanged for others."""
+    kept = [reading for reading in cells[name]["survey"] if reading.get("where", {}).get("seed") != seed]
+    fresh = [reading for readings in now.values() for reading in readings if "missing" not in reading]
+    changed = {**cells, name: cells[name] | {"survey": kept + fresh}}
+    return {claim: verdict.outcome for claim, verdict in judge(CLAIMS, Evidence(changed)).items()}
+
+
+def main() -> None:
+    study = StudyFolder(STUDY)
+    cells: dict[str, Cell] = {name: dict(cell) for name, cell in study.cells().items()}
+    seeds = {name: zoo.card(name)["recipe"]["seeds"][0] for name in zoo.names()}
+    able = [name for name, seed in seeds.items() if name in cells and asked(cells[name], seed)]
+    parser = Parser(description="The study's networks that ship with the package, read again.")
+    parser.add_argument("--only", default=",".join(able), help="networks, separated by commas")
+    parser.add_argument("--json", type=place, default=None)
+    options = parser.parse_args()
+    names = options.only.split(",")
+    for name in names:
+        require_choice("--only", name, able)
+    if not able:
+        raise InputError(f"{STUDY}: must have a survey of a network of the zoo, but has none")
+    before = {claim: verdict.outcome for claim, verdict in judge(CLAIMS, Evidence(cells)).items()}
+    rows, claims = [], []
+    for name in names:
+        print(f"{name}, seed {seeds[name]}", flush=True)
+        with torch.no_grad():
+            seed, now = read_again(name, cells[name])
+        then = [reading for reading in cells[name]["survey"] if reading.get("where", {}).get("seed") == seed]
+        rows += (mine := compared(name, then, now))
+        after = verdicts_with(cells, name, seed, now)
+        other = [
+            {"network": name, "claim": claim, "then": outcome, "now": after[claim]}
+            for claim, outcome in before.items()
+            if after[claim] != outcome
+        ]
+        claims += other
+        _tell(mine, other)
+    how = {"revision": REVISION, "networks": names, "claims": len(before)}
+    save(options.json, {"environment": environment("cpu"), **how, "resurvey": rows, "verdicts": claims})
+
+
+def _tell(rows: list[dict[str, Any]], claims: list[dict[str, Any]]) -> None:
+    for row in rows:
+        told = f"{row['both']:4d} then and now, {len(row['moved'])} moved, {row['crossed']} crossed p = 0.05"
+        print(f"  {row['instrument']:12s} {told}, {row['only_now']} only now")
+        for one in row["moved"]:
+            place = ", ".join(f"{key} {value}" for key, value in one["where"].items() if key != "seed")
+            then, now = (_interval(one[when]) for when in ("then", "now"))
+            print(f"      {one['name']} ({place}): {then} -> {now}")
+    for one in claims:
+        print(f"  {one['claim']}: {one['then']} -> {one['now']}")
+    print(f"  verdicts that would change: {len(claims)}", flush=True)
+
+
+def _interval(ends: list[Any]) -> str:
+    if ends[0] is None:
+        return "no number"
+    value, low, high = map(number, ends)
+    return f"{value:.4g} [{low:.4g}, {high:.4g}]"
+
+
+if __name__ == "__main__":
+    run(main)

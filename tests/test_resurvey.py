@@ -1,0 +1,53 @@
+"""benchmarks/resurvey.py tells which readings of the study moved, and whether a verdict would be another."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from windtunnel.study.folder.results import StudyFolder
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "benchmarks")]
+
+import resurvey  # noqa: E402
+
+
+def reading(name: str, value: float | None, p_value: float = 0.01, **where: object) -> dict:
+    low, high = (None, None) if value is None else (value - 0.1, value + 0.1)
+    return {"name": name, "where": {"seed": 3, **where}, "value": value, "low": low, "high": high, "p_value": p_value}
+
+
+def test_a_reading_moved_if_the_intervals_lie_beside_each_other():
+    then = [reading("a", 0.5), reading("b", 0.5), reading("c", None), reading("d", None), reading("e", 0.5, layer=1)]
+    now = [
+        reading("a", 0.65),
+        reading("b", 0.8, 0.2),
+        reading("c", None),
+        reading("d", 1.0),
+        reading("e", 0.5, layer=2),
+    ]
+    (row,) = resurvey.compared("net", then, {"probe": [*now, {"name": "f", "missing": "no such tensor"}]})
+    assert (row["network"], row["instrument"], row["both"], row["only_now"], row["crossed"]) == (
+        "net",
+        "probe",
+        4,
+        1,
+        1,
+    )
+    assert [(one["name"], one["then"][0], one["now"][0]) for one in row["moved"]] == [("b", 0.5, 0.8), ("d", None, 1.0)]
+
+
+def test_verdicts_are_those_of_the_study_unless_a_reading_is_another():
+    cells = {name: dict(cell) for name, cell in StudyFolder(resurvey.STUDY).cells().items()}
+    name, seed = "hmm-mamba", 11
+    own = [one for one in cells[name]["survey"] if one.get("where", {}).get("seed") == seed]
+    committed = resurvey.verdicts_with(cells, name, seed, {"all": own})
+    assert committed == {claim["id"]: claim["outcome"] for claim in StudyFolder(resurvey.STUDY).ledger()}
+    turned = [one | dict.fromkeys(("value", "low", "high"), -1.0) if one["value"] is not None else one for one in own]
+    assert resurvey.verdicts_with(cells, name, seed, {"all": turned}) != committed
+
+
+def test_what_was_asked_of_a_seed_is_asked_again():
+    cell = {"surveyed": {"keys, seed 3": 1.0, "values, seed 4": 1.0, "ablate, seed 3": 2.0, "dynamics": 1.0}}
+    assert resurvey.asked(cell, 3) == ["keys", "ablate"] and resurvey.asked(cell, 5) == []
