@@ -166,18 +166,20 @@ def pictures(evidence: Evidence) -> tuple[str, str]:
     _need(min(symbols, *blank) >= SAME_GROUPING, "clusters, or those of untrained networks, are not the symbols seen")
     again = claim("one-frame-head").judge_elsewhere(evidence)[f"{REPLACED}-transformer"]
     _need(again.outcome == INCONCLUSIVE, "with replacement it is decided whether one head dominates")
-    here, there = (
-        evidence.record(f"{world}-transformer", "share of the largest head", method="zero")
-        for world in ("bijection", REPLACED)
-    )
+    largest = "share of the largest head"
+    there = evidence.record(f"{REPLACED}-transformer", largest, method="zero")
+    ways = {how: evidence.record("bijection-transformer", largest, method=how) for how in ("zero", "mean", "resample")}
+    shares = sorted(way.mean for way in ways.values())
+    here = f"{shares[0]:.2g} to {shares[-1]:.2g}"
     brief = (
         "None of the three. In bijection the first layer's keys are further from orthogonal than random ones and the"
-        f" largest head does {here.mean:.2g} of what all do (with replacement the heads are undecided); the clusters"
-        " are the symbols just seen, as in an untrained network."
+        f" largest head does {here} of what all do, by how it is taken away (with replacement the heads are undecided);"
+        " the clusters are the symbols just seen, as in an untrained network."
     )
     return brief, (
         "In bijection the first layer's keys of the hypotheses are further from orthogonal than random ones; the"
-        f" largest head does {here.mean:.2g} of what all heads do, not most of it (with replacement"
+        f" largest head does {ways['zero'].brief(2)} of what all heads do if it is set to zero,"
+        f" {ways['mean'].brief(2)} if to its mean, not most of it (set to zero, with replacement"
         f" {min(there.values):.2g} to {max(there.values):.2g} on {len(there.values)} seeds); and the five clusters of"
         f" Mamba's last layer are not the hidden states (adjusted Rand {states:.2g}) but the symbols just seen"
         f" ({symbols:.2g}), as in an untrained network."

@@ -235,6 +235,16 @@ def test_swapping_the_whole_stream_gives_the_donors_answer(variant):
     assert torch.equal(swapped, own.flip(0))
 
 
+@every_variant
+def test_a_name_that_is_none_is_told_every_name_there_is(variant):
+    """Recurrent tensors too, which are handed over only to who wants them."""
+    model, episodes = small(variant, TUNNEL), TUNNEL.sample(2, dtype=torch.float32)
+    with pytest.raises(InputError) as error:
+        models.trace(model, episodes, names=["no.such@*"])
+    names, _, hint = str(error.value).removeprefix("tap name = 'no.such@*': must match one of ").partition("; ")
+    assert names.split(", ") == list(models.trace(model, episodes)) and "without @" in hint
+
+
 def test_edits_that_ablate_nothing_or_change_shape_are_refused():
     model, inputs = small("mlp-full", TUNNEL), TUNNEL.sample(2, dtype=torch.float32).inputs
     edit = models.Edit({"blocks.*.attention.pattern": lambda value, step: value})

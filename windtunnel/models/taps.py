@@ -64,12 +64,19 @@ def split_step(name: str) -> tuple[str, int | None]:
     return bare, int(step) if step else None
 
 
-def require_matched(patterns: Iterable[str], available: Iterable[str]) -> None:
-    """Raise unless every pattern matches at least one of the available names."""
+def require_matched(
+    patterns: Iterable[str], available: Iterable[str], every: Callable[[], Iterable[str]] | None = None
+) -> None:
+    """Raise unless every pattern matches at least one of the available names.
+
+    every  gives all the names that could have been asked for: recurrent tensors that nobody wanted are not handed over
+    """
     available = list(available)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in available):
-            raise InputError(f"tap name = {pattern!r}: must match one of {', '.join(available) or '(no taps)'}")
+            names = ", ".join(available if every is None else every()) or "(no taps)"
+            whole = "; what comes step by step is named without @" if "@" in pattern else ""
+            raise InputError(f"tap name = {pattern!r}: must match one of {names}{whole}")
 
 
 class Record:

@@ -40,7 +40,7 @@ def trace(
             record = Record(patterns)
             part = inputs[first : first + chunk].to(home(model, inputs.tokens))
             model(part.tokens, part.features, part.readout, record)
-            require_matched(patterns or (), record.seen)
+            require_matched(patterns or (), record.seen, lambda: tap_names(model))
             for name, value in record.tensors().items():
                 if name not in kept:
                     kept[name] = torch.empty(len(inputs), *value.shape[1:], dtype=value.dtype, device=device)

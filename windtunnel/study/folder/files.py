@@ -10,13 +10,13 @@ FORMAT = 1
 DIGITS = 5  # significant ones of what is derived: more than any of these numbers is known to
 
 
-def rounded(value: Any) -> Any:
-    """Plain data with its floats to DIGITS significant digits."""
+def rounded(value: Any, digits: int = DIGITS) -> Any:
+    """Plain data with its floats to so many significant digits."""
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
+        return float(f"{value:.{digits}g}")
     if isinstance(value, Mapping):
-        return {key: rounded(part) for key, part in value.items()}
-    return [rounded(part) for part in value] if isinstance(value, list | tuple) else value
+        return {key: rounded(part, digits) for key, part in value.items()}
+    return [rounded(part, digits) for part in value] if isinstance(value, list | tuple) else value
 
 
 def in_lines(record: Mapping[str, Any]) -> str:
