@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -61,6 +62,20 @@ def test_one_that_breaks_down_on_longer_inputs_is_told_so_and_nothing_is_broken(
     assert not six.broken and not ten.broken
     assert six.reason.startswith("the network cannot read inputs of length 6: ValueError in test_own_network.py:")
     assert ten.reason.endswith("my mask is too small")
+
+
+def test_on_a_gpu_a_copy_is_asked_first(monkeypatch):
+    """At an index that is out of range a GPU would stop for good.  Here is none: to ask it would be another error."""
+    monkeypatch.setitem(late.__globals__, "home", lambda model: torch.device("cuda"))
+    found = late(models.build(Own, TUNNEL), TUNNEL, TUNNEL.sample(12), [], lengths=[6], draws=2)
+    assert [type(m) for m in found] == [Missing] and "out of bounds" in found[0].reason
+
+
+@pytest.mark.gpu
+def test_a_gpu_outlives_inputs_that_are_too_long():
+    found = late(models.build(Own, TUNNEL).cuda(), TUNNEL, TUNNEL.sample(12), [], draws=2)
+    assert len([m for m in found if isinstance(m, Missing)]) == 2
+    assert float(torch.ones(2, device="cuda").sum()) == 2.0
 
 
 def test_what_it_does_not_name_is_told():

@@ -1,9 +1,10 @@
 """Kernels where there is no GPU: their own source, run on a CPU.
 
 Triton's interpreter runs its kernels in NumPy, one program after another; `warp` builds CUDA C for the processor at
-hand.  That shows whether a kernel computes what it says, index by index and mask by mask; whether a GPU's compiler
-takes it, and how fast it is, only a GPU can tell.  Products of bfloat16 the interpreter does not know, so attention is
-float32 there.  (The tests' own `conftest` asks for the interpreter: that must be done before anything imports Triton.)
+hand.  That shows whether a kernel computes what it says, index by index and mask by mask; whether Triton's compiler
+takes it, `test_kernels_compile.py` asks; how fast it is, only a GPU can tell.  Products of bfloat16 the interpreter
+does not know, so attention is float32 there.  (The tests' own `conftest` asks for the interpreter: that must be done
+before anything imports Triton.)
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ Nulls: damage of equal size in a random direction, the same in untrained network
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import cast
 
 import torch
@@ -29,7 +30,7 @@ from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.score import Bench, Benches
 from windtunnel.models.home import home
 from windtunnel.tunnels.base import Tunnel
-from windtunnel.tunnels.episodes import Episodes
+from windtunnel.tunnels.episodes import Episodes, Inputs
 
 STRETCH = (1.0, 1.5, 2.5)
 TOP = 2  # so many layers at the end
@@ -99,13 +100,27 @@ def _require_readable(model: nn.Module, tunnel: Tunnel, episodes: Episodes) -> N
 
     That is how somebody built it, not an accident: another try would end alike.
     """
+    few = episodes[:2].inputs
     try:
-        checked_log_probs(cast(Predictor, model), episodes[:2].inputs.to(home(model)), tunnel)
+        if home(model).type != "cpu":
+            _require_in_range(model, tunnel, few)
+        checked_log_probs(cast(Predictor, model), few.to(home(model)), tunnel)
     except (InputError, torch.cuda.OutOfMemoryError):
         raise
     except Exception as error:
         what = f"the network cannot read inputs of length {tunnel.readouts}"
         raise InputError(f"{what}: {accident(error)}") from error
+
+
+def _require_in_range(model: nn.Module, tunnel: Tunnel, inputs: Inputs) -> None:
+    """Raise where a table has no row for what is read, as a copy on a CPU tells: at such an index a GPU stops for good,
+    and nothing more could be measured in this process."""
+    try:
+        checked_log_probs(cast(Predictor, deepcopy(model).cpu()), inputs.to("cpu"), tunnel)
+    except InputError:
+        raise
+    except Exception:  # a GPU may do what a CPU, or a copy, cannot
+        return
 
 
 def _entropy_errors(benches: Benches, places: Sequence[Place], draws: int) -> Losses:
