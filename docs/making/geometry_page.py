@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import read_again
 import readers
 import torch
 import unshown_page
@@ -132,7 +133,7 @@ def made_of(recipe: Recipe) -> list[str]:
 
 
 def page(study: StudyFolder, results: Path) -> str:
-    """The whole page; two tables beside it come from the benchmarks' result files."""
+    """The whole page; what stands beside the statements comes from the benchmarks' result files as well."""
     ledger = {entry["id"]: entry for entry in study.ledger()}
     entries = [ledger[claim.id] for claim in GEOMETRIC]
     lines = [
@@ -158,7 +159,8 @@ def page(study: StudyFolder, results: Path) -> str:
         " a network of your own or of the zoo.",
         "",
         "The surveys were made at the commits named at the end of this page. Instruments have been mended since, which"
-        " `docs/log.md` lists: there nulls from untrained networks are pooled over places (the verdicts count no more"
+        " `docs/log.md` lists (*Read again*, below, tells what that moves): there nulls from untrained networks are"
+        " pooled over places (the verdicts count no more"
         " than one draw a network), subspaces are ablated by their mean only, and ranges of positions not by zero.",
         "",
         *table(
@@ -169,5 +171,6 @@ def page(study: StudyFolder, results: Path) -> str:
     for entry in entries:
         lines += section(entry)
     evidence = study.evidence()
-    lines += beside(evidence) + readers.section(results) + unshown_page.section(results) + networks(evidence)
+    lines += beside(evidence) + readers.section(results) + unshown_page.section(results)
+    lines += read_again.section(results) + networks(evidence)
     return "\n".join(lines).rstrip() + "\n"

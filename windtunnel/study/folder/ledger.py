@@ -34,9 +34,13 @@ def published(entries: Sequence[Mapping[str, Any]]) -> int:
 
 
 def ledger_entry(claim: Claim, verdict: Verdict, elsewhere: Mapping[str, Verdict]) -> dict[str, Any]:
-    """A claim and its verdict as plain data; rounded, so that the last bit of a machine makes no other file, and to more
-    digits than anybody shows: what is rounded twice may come out otherwise."""
+    """A claim and its verdict as plain data; rounded, so that the last bit of a machine makes no other file.
+
+    The value has more digits than anybody shows: what is rounded twice may come out otherwise.
+    """
     told = {"id": claim.id, "claim": claim.words, "verdict": verdict.words}
     told |= {name: getattr(claim, name) for name in ("source", "published", "measured")}
     others = {cell: {"verdict": other.words} | other.to_dict() for cell, other in elsewhere.items()}
-    return rounded(told | {"cells": list(claim.cells)} | verdict.to_dict() | {"elsewhere": others}, digits=8)
+    kept = verdict.to_dict()
+    entry = rounded(told | {"cells": list(claim.cells)} | kept | {"elsewhere": others})
+    return entry | {"value": rounded(kept["value"], digits=8)}

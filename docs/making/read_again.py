@@ -1,0 +1,59 @@
+"""docs/geometry.md, a part of it: readings of the study beside those of the instruments as they are now.
+
+Made from what `benchmarks/resurvey.py` wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tables import load, table
+
+from windtunnel.study.quantity import number
+
+FILE = Path("cpu") / "resurvey.json"
+
+
+def section(results: Path) -> list[str]:
+    """What moved, and whether a verdict would; nothing where it was not measured."""
+    if not (results / FILE).exists():
+        return []
+    found = load(results / FILE)
+    rows = [_row(name, [row for row in found["resurvey"] if row["network"] == name]) for name in found["networks"]]
+    moved = [_moved(row["network"], one) for row in found["resurvey"] for one in row["moved"]]
+    changed = [
+        f"{one['network']}: {one['claim']} would be {one['now']}, not {one['then']}" for one in found["verdicts"]
+    ]
+    told = "; ".join(changed) or f"none of the {found['claims']} verdicts would be another"
+    return [
+        "## Read again",
+        "",
+        "Instruments have been mended since these surveys were made. The networks of the study that ship with the"
+        " package (one seed of a cell each, stored in half precision) were read again, by the instruments as they were"
+        f" at commit {found['environment']['commit']} (revision {found['revision']}): everything that the study had"
+        " asked of that seed, on the same episodes (`benchmarks/resurvey.py`,"
+        f" `benchmarks/results/{FILE}`). A reading *moved* if its interval then and its interval now do not overlap."
+        f" With the new readings in the place of the old ones, {told}.",
+        "",
+        *table(["network", "readings then and now", "moved", "p crossed 0.05", "only now"], rows),
+        *(["Moved:", "", *(f"- {line}" for line in moved), ""] if moved else []),
+    ]
+
+
+def _row(name: str, mine: list[dict[str, Any]]) -> list[str]:
+    counts = [sum(row["both"] for row in mine), sum(len(row["moved"]) for row in mine)]
+    counts += [sum(row[part] for row in mine) for part in ("crossed", "only_now")]
+    return [name, *map(str, counts)]
+
+
+def _moved(network: str, one: dict[str, Any]) -> str:
+    place = ", ".join(f"{key} {value}" for key, value in one["where"].items() if key != "seed")
+    then, now = (_interval(one[when]) for when in ("then", "now"))
+    return f"{network}, {one['name']} ({place}): {then} then, {now} now"
+
+
+def _interval(ends: list[Any]) -> str:
+    if ends[0] is None:
+        return "no number"
+    value, low, high = map(number, ends)
+    return f"{value:.3g} [{low:.3g}, {high:.3g}]"
