@@ -105,6 +105,12 @@ def test_order_by_rank_equals_order_by_sort(size):
     assert torch.equal(order_by_rank(keys), order_by_sort(keys))
 
 
+def test_without_a_shape_there_is_one_number_for_each_episode():
+    source = Source.open(3, "train", 50)
+    assert torch.equal(source.uniform(0), source.uniform(0, 1)[0])
+    assert torch.equal(source.integers(1, 7), source.integers(1, 7, 1)[0]) and source.integers(1, 7).shape == (50,)
+
+
 def test_integers_are_uniform():
     draws = Source.open(2, "test", 30_000).integers(0, 7, 2).flatten()
     assert stats.chisquare(draws.bincount(minlength=7).numpy()).pvalue > 1e-3

@@ -1,8 +1,12 @@
-"""Each tunnel in the words of the instruments: its hypotheses' tokens, its belief, and where attention should go."""
+"""Each tunnel in the words of the instruments: its hypotheses' tokens, its belief, and where attention should go.
+
+For a tunnel of one's own `token_groups`, `window_belief` and `attention_targets` can be registered from outside.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import singledispatch
 
 import numpy as np
 import torch
@@ -12,19 +16,32 @@ from windtunnel.tunnels import HMM, Bijection, Episodes, Recall, Tunnel
 from windtunnel.tunnels.filtering import forward_filter, likelihoods, predict_symbols
 
 
+@singledispatch
 def token_groups(tunnel: Tunnel) -> dict[str, np.ndarray]:
-    """Sets of tokens that stand for rival hypotheses: name -> token numbers."""
-    if isinstance(tunnel, Bijection):
-        return {"keys": np.arange(tunnel.symbols), "values": tunnel.symbols + np.arange(tunnel.symbols)}
-    if isinstance(tunnel, Recall):
-        return {"keys": np.arange(tunnel.keys), "values": tunnel.keys + np.arange(tunnel.values)}
-    if isinstance(tunnel, HMM):
-        groups = {"symbols": np.arange(tunnel.symbols)}
-        if tunnel.header == "rows":
-            first = tunnel.symbols + np.arange(tunnel.states)
-            groups |= {"transition rows": first, "emission rows": first + tunnel.states}
-        return groups
+    """Sets of tokens that stand for rival hypotheses: name -> token numbers.
+
+    Add yours with `@token_groups.register`.
+    """
     return {}
+
+
+@token_groups.register
+def _(tunnel: Bijection) -> dict[str, np.ndarray]:
+    return {"keys": np.arange(tunnel.symbols), "values": tunnel.symbols + np.arange(tunnel.symbols)}
+
+
+@token_groups.register
+def _(tunnel: Recall) -> dict[str, np.ndarray]:
+    return {"keys": np.arange(tunnel.keys), "values": tunnel.keys + np.arange(tunnel.values)}
+
+
+@token_groups.register
+def _(tunnel: HMM) -> dict[str, np.ndarray]:
+    groups = {"symbols": np.arange(tunnel.symbols)}
+    if tunnel.header == "rows":
+        first = tunnel.symbols + np.arange(tunnel.states)
+        groups |= {"transition rows": first, "emission rows": first + tunnel.states}
+    return groups
 
 
 def exact_belief(tunnel: Tunnel, episodes: Episodes) -> np.ndarray:
@@ -42,15 +59,26 @@ def next_token(tunnel: Tunnel, episodes: Episodes) -> np.ndarray | None:
     return predict_symbols(_hmm_filter(tunnel, episodes), transition, emission).permute(2, 0, 1).cpu().numpy()
 
 
+@singledispatch
 def window_belief(tunnel: Tunnel, episodes: Episodes, window: int) -> np.ndarray | None:
-    """(n, K, C) the belief of one who saw only the last `window` observations (pairs, in bijection); None in recall."""
-    if isinstance(tunnel, HMM):
-        log_probs = WindowFilter(replace(tunnel, predict="state"), window).log_probs(episodes.inputs)
-        return log_probs.exp().cpu().numpy()
-    if isinstance(tunnel, Bijection):
-        keys, values = (episodes.latent[name].cpu().numpy() for name in ("keys", "values"))
-        return _bijection_window(keys, values, tunnel.symbols, window)
+    """(n, K, C) the belief of one who saw only the last `window` observations; None where that is not defined.
+
+    Add yours with `@window_belief.register`.
+    """
     return None
+
+
+@window_belief.register
+def _(tunnel: HMM, episodes: Episodes, window: int) -> np.ndarray:
+    log_probs = WindowFilter(replace(tunnel, predict="state"), window).log_probs(episodes.inputs)
+    return log_probs.exp().cpu().numpy()
+
+
+@window_belief.register
+def _(tunnel: Bijection, episodes: Episodes, window: int) -> np.ndarray:
+    """Of the last pairs."""
+    keys, values = (episodes.latent[name].cpu().numpy() for name in ("keys", "values"))
+    return _bijection_window(keys, values, tunnel.symbols, window)
 
 
 def _bijection_window(keys: np.ndarray, values: np.ndarray, symbols: int, window: int) -> np.ndarray:
@@ -87,40 +115,57 @@ class Target:
     fixed: bool
 
 
+@singledispatch
 def attention_targets(tunnel: Tunnel, episodes: Episodes) -> dict[str, Target]:
-    """Where attention should go, in terms of the task: name -> positions."""
-    readout = episodes.inputs.readout.cpu().numpy()
-    tokens = episodes.inputs.tokens.cpu().numpy()
-    position = np.arange(tokens.shape[1])
-    count, reads, length = len(tokens), len(readout), tokens.shape[1]
+    """Where attention should go, in terms of the task: name -> positions.
 
-    def fixed(mask: np.ndarray) -> Target:
-        return Target(np.broadcast_to(mask, (count, reads, length)), True)
-
-    if isinstance(tunnel, Bijection):
-        is_value = np.isin(position, readout[:-1] + 1)
-        found = {"spent values": fixed(is_value & (position < readout[:, None]))}
-        if tunnel.replacement:
-            found |= _matching(tokens, readout, memory=np.isin(position, readout), offset=1)
-        return found
-    if isinstance(tunnel, Recall):
-        memory = (position < 4 * tunnel.slots) & (position % 4 == 1)
-        return _matching(tokens, readout, memory, offset=2)
-    if isinstance(tunnel, HMM):
-        start = tunnel.header_positions
-        lag = readout[:, None] - position
-        seen = (position >= start) & (lag >= 0)
-        found = {f"lag {k}": fixed(seen & (lag == k)) for k in range(3) if k < reads}
-        if reads > 3:
-            found["lag 3 or more"] = fixed(seen & (lag >= 3))
-        if tunnel.header == "rows":
-            header = np.broadcast_to(position < start, (reads, length))
-            found["transition rows"] = fixed(header & (position < tunnel.states))
-            found["emission rows"] = fixed(header & (position >= tunnel.states))
-        elif start:
-            found["header"] = fixed(np.broadcast_to(position < start, (reads, length)))
-        return found
+    Add yours with `@attention_targets.register`.
+    """
     return {}
+
+
+@attention_targets.register
+def _(tunnel: Bijection, episodes: Episodes) -> dict[str, Target]:
+    tokens, readout, position = _layout(episodes)
+    is_value = np.isin(position, readout[:-1] + 1)
+    found = {"spent values": _fixed(is_value & (position < readout[:, None]), len(tokens))}
+    if tunnel.replacement:
+        found |= _matching(tokens, readout, memory=np.isin(position, readout), offset=1)
+    return found
+
+
+@attention_targets.register
+def _(tunnel: Recall, episodes: Episodes) -> dict[str, Target]:
+    tokens, readout, position = _layout(episodes)
+    memory = (position < 4 * tunnel.slots) & (position % 4 == 1)
+    return _matching(tokens, readout, memory, offset=2)
+
+
+@attention_targets.register
+def _(tunnel: HMM, episodes: Episodes) -> dict[str, Target]:
+    tokens, readout, position = _layout(episodes)
+    start, lag = tunnel.header_positions, readout[:, None] - position
+    seen, before = (position >= start) & (lag >= 0), np.broadcast_to(position < start, lag.shape)
+    found = {f"lag {k}": seen & (lag == k) for k in range(3) if k < len(readout)}
+    if len(readout) > 3:
+        found["lag 3 or more"] = seen & (lag >= 3)
+    if tunnel.header == "rows":
+        found["transition rows"] = before & (position < tunnel.states)
+        found["emission rows"] = before & (position >= tunnel.states)
+    elif start:
+        found["header"] = before
+    return {name: _fixed(mask, len(tokens)) for name, mask in found.items()}
+
+
+def _layout(episodes: Episodes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Tokens (n, T), readouts (K,) and positions (T,)."""
+    tokens = episodes.inputs.tokens.cpu().numpy()
+    return tokens, episodes.inputs.readout.cpu().numpy(), np.arange(tokens.shape[1])
+
+
+def _fixed(mask: np.ndarray, count: int) -> Target:
+    """The same positions (K, T) for so many episodes."""
+    return Target(np.broadcast_to(mask, (count, *mask.shape)), True)
 
 
 def _matching(tokens: np.ndarray, readout: np.ndarray, memory: np.ndarray, offset: int) -> dict[str, Target]:

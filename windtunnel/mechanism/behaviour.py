@@ -200,7 +200,8 @@ def shifted_prior(
     """KL in worlds of another prior, less that at home.  Their episodes come from (seed, "test")."""
     worlds = shifted(tunnel) if worlds is None else worlds
     if not worlds:
-        return [Missing("shifted prior", f"no other prior is defined for {type(tunnel).__name__} of this layout")]
+        why = f"no other prior is defined for {type(tunnel).__name__} of this layout"
+        return [Missing("shifted prior", f"{why} (windtunnel.mechanism.worlds.shifted)")]
 
     def bits(predictor: Predictor, world: Tunnel, sample: Episodes) -> np.ndarray:
         log_q = predictions(predictor, world, sample.inputs)

@@ -43,7 +43,10 @@ def donors(tunnel: Tunnel, episodes: Episodes, step: int | None = None, *, seed:
 
     step  readout at which the donor's tensor will be put; None: at every readout, all evidence is the donor's
     """
-    raise InputError(f"tunnel = {type(tunnel).__name__}: no matched donors; register some with donors.register")
+    raise InputError(
+        f"tunnel = {type(tunnel).__name__}: no matched donors are defined for it; "
+        "@windtunnel.mechanism.donors.register does that (examples/new_tunnel.py)"
+    )
 
 
 def matched(tunnel: Tunnel, episodes: Episodes, step: int | None = None) -> tuple[Episodes, Donors, str]:

@@ -63,20 +63,23 @@ def left_out(possible: Tensor) -> str:
     return f"{lost} of {count} changed episodes left out: impossible under this chain, which has zeros" if lost else ""
 
 
-def _refuse(tunnel: Tunnel, what: str) -> InputError:
-    return InputError(f"tunnel = {type(tunnel).__name__}: no {what} is defined for it")
+def _refuse(tunnel: Tunnel, what: str, hook: str) -> InputError:
+    return InputError(
+        f"tunnel = {type(tunnel).__name__}: no {what} is defined for it; "
+        f"@windtunnel.mechanism.worlds.{hook}.register does that (examples/new_tunnel.py)"
+    )
 
 
 @singledispatch
 def flip(tunnel: Tunnel, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
     """Change the evidence of readout `step` (recall: of the pair that query `step` asks for)."""
-    raise _refuse(tunnel, "evidence flip")
+    raise _refuse(tunnel, "evidence flip", "flip")
 
 
 @singledispatch
 def exchange(tunnel: Tunnel, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
     """Permute what came before readout `step` so that the belief from there on must not change."""
-    raise _refuse(tunnel, "exchange")
+    raise _refuse(tunnel, "exchange", "exchange")
 
 
 @singledispatch

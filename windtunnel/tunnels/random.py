@@ -92,13 +92,13 @@ class Source:
     def uniform(self, site: int, *shape: int) -> Float64[Tensor, "*shape n"]:
         """Uniform on the open interval (0, 1), on a grid of 2^-32."""
         bits = self.bits(site, math.prod(shape))
-        return bits.double().add_(0.5).mul_(2.0**-32).unflatten(0, shape)
+        return _shaped(bits.double().add_(0.5).mul_(2.0**-32), shape)
 
     def integers(self, site: int, high: int, *shape: int) -> Int64[Tensor, "*shape n"]:
         """Uniform on 0 … high − 1 (multiply and shift: no value is favoured by more than high / 2^32)."""
         if not torch.compiler.is_compiling():
             high = whole_number("high", high, 1, 2**31)  # a word times more would not fit int64
-        return ((self.bits(site, math.prod(shape)) * high) >> 32).unflatten(0, shape)
+        return _shaped((self.bits(site, math.prod(shape)) * high) >> 32, shape)
 
     def permutation(self, site: int, size: int) -> Int64[Tensor, "size n"]:
         """A uniform random permutation of 0 … size − 1: the order of random sort keys.
@@ -151,6 +151,11 @@ class Source:
         if boosted:
             log_gamma = log_gamma + torch.log(self.uniform(site + _BOOST_SITE, *shape)) / shape_parameter
         return log_gamma
+
+
+def _shaped(rows: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """(count, n) as (*shape, n); without a shape there is one number for each episode, (n,)."""
+    return rows.unflatten(0, shape) if shape else rows[0]
 
 
 _RANKED = 64  # keys up to which counting smaller ones beats a sort inside a fused kernel

@@ -1,0 +1,164 @@
+"""Bring a world of one's own: several coins of known bias, one is drawn and tossed.  Which is it?
+
+    P(coin c | tosses 1 … t) ∝ Π over tosses of  bias_c (heads)  or  1 − bias_c (tails)
+
+The class is all that training and fidelity need.  The functions below it say more about the world, and each one opens
+something: baselines to compare with, the primitive that it tests, interventions with a known answer.
+Run:  python examples/new_tunnel.py
+Or:   windtunnel --plugin examples.new_tunnel train coins transformer --coins 3 --out runs/coins
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+import windtunnel as wt
+from windtunnel.fidelity import Predictor
+from windtunnel.fidelity.baselines import own_baselines
+from windtunnel.mechanism import Donors, donors
+from windtunnel.mechanism.chance import derangement
+from windtunnel.mechanism.worlds import Edited, exchange, flip, shifted
+from windtunnel.tunnels import Episodes, Inputs, Source, Tunnel
+
+WHICH, TOSSED = 0, 1  # sites of the random stream: each drawn number has its own, so that none depends on the batch
+
+
+@dataclass(frozen=True)
+class Coins(Tunnel):
+    """Coins of evenly spaced bias, all as likely.  latent: coin (n,), tosses (n, K), 1 for heads."""
+
+    coins: int = 5
+    """C: how many."""
+    length: int = 12
+    """K: tosses shown."""
+    fairness: float = 0.0
+    """From 0, where the biases are spread out, to 1, where all coins are fair."""
+
+    summary: ClassVar[str] = "which of several coins is tossed; belief by counting heads"
+
+    @property
+    def vocabulary(self) -> int:
+        return 2
+
+    @property
+    def feature_width(self) -> int:
+        return 0
+
+    @property
+    def classes(self) -> int:
+        return self.coins
+
+    @property
+    def positions(self) -> int:
+        return self.length
+
+    @property
+    def readouts(self) -> int:
+        return self.length
+
+    @property
+    def primitives(self) -> tuple[str, ...]:
+        return ("accumulation",)
+
+    @property
+    def hypotheses_log2(self) -> float:
+        return math.log2(self.coins)
+
+    @property
+    def bias(self) -> Tensor:
+        """(C,) probability of heads."""
+        spread = (torch.arange(self.coins, dtype=torch.float64) + 1) / (self.coins + 1)
+        return self.fairness * 0.5 + (1 - self.fairness) * spread
+
+    def draw(self, source: Source) -> dict[str, Tensor]:
+        coin = source.integers(WHICH, self.coins)
+        heads = source.uniform(TOSSED, self.length) < self.bias.to(coin.device)[coin]
+        return {"coin": coin, "tosses": heads.long().T}
+
+    def episodes(self, latent: dict[str, Tensor], dtype: torch.dtype = torch.float64) -> Episodes:
+        """The tosses decide everything, so an experiment may change them and the belief follows."""
+        tosses = latent["tosses"]
+        bias = self.bias.to(tosses.device)
+        evidence = torch.where(tosses[..., None] == 1, bias.log(), (1 - bias).log())  # (n, K, C)
+        belief = evidence.cumsum(1).softmax(-1).to(dtype)
+        readout = torch.arange(self.length, device=tosses.device)
+        return Episodes(Inputs(tosses, None, readout), latent["coin"][:, None].expand_as(tosses), belief, dict(latent))
+
+
+wt.tunnels.register("coins", Coins)
+
+
+# --- what to compare with, and the primitive that is tested: what does counting add to the last toss?
+@dataclass(frozen=True)
+class LastToss:
+    """Exact inference from the last toss alone."""
+
+    tunnel: Coins
+
+    def log_probs(self, inputs: Inputs) -> Tensor:
+        heads = inputs.tokens[:, inputs.readout, None] == 1
+        bias = self.tunnel.bias.to(heads.device)
+        return torch.where(heads, bias.log(), (1 - bias).log()).log_softmax(-1)
+
+
+@own_baselines.register
+def _(tunnel: Coins) -> dict[str, Predictor]:
+    return {"last-toss": LastToss(tunnel)}
+
+
+@wt.study.trial.register
+def _(tunnel: Coins) -> wt.study.Trial:
+    return wt.study.Trial("accumulation", without={"last-toss": LastToss(tunnel)})
+
+
+# --- interventions: the tunnel recomputes the belief of every changed episode
+@donors.register
+def _(tunnel: Coins, episodes: Episodes, step: int | None = None, *, seed: int = 0) -> Donors:
+    """For `patch`, `dose`, `swap`: another episode's tosses up to a step, one's own after it."""
+    tosses, upto = episodes.latent["tosses"].clone(), tunnel.length if step is None else step + 1
+    tosses[:, :upto] = tosses[derangement(len(tosses), seed).to(tosses.device), :upto]
+    compared = torch.arange(tunnel.length) >= (0 if step is None else step)
+    return Donors(tunnel.episodes(episodes.latent | {"tosses": tosses}), compared)
+
+
+def _since(tunnel: Coins, episodes: Episodes, step: int, tosses: Tensor) -> Edited:
+    """Other tosses, compared from a step on."""
+    lag = (torch.arange(tunnel.length, device=tosses.device) - step).clamp_min(-1)
+    return Edited(tunnel.episodes(episodes.latent | {"tosses": tosses}), lag.expand_as(tosses))
+
+
+@flip.register
+def _(tunnel: Coins, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """For `flip`: one toss fell on the other side."""
+    tosses = episodes.latent["tosses"].clone()
+    tosses[:, step] = 1 - tosses[:, step]
+    return _since(tunnel, episodes, step, tosses)
+
+
+@exchange.register
+def _(tunnel: Coins, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
+    """For `exchange`: the tosses before a step the other way round, which must change nothing from there on."""
+    tosses = episodes.latent["tosses"].clone()
+    tosses[:, :step] = tosses[:, :step].flip(1)
+    return _since(tunnel, episodes, step, tosses)
+
+
+@shifted.register
+def _(tunnel: Coins) -> dict[str, Tunnel]:
+    """For `shift`: coins that are more alike than those trained on."""
+    return {"fairer coins": replace(tunnel, fairness=0.5)}
+
+
+if __name__ == "__main__":
+    tunnel = Coins()
+    wt.tunnels.check(tunnel)  # shapes, ranges, probabilities; whether the belief is right only a test of yours can tell
+    run = wt.train(tunnel, "transformer", preset="quick", steps=150, supervision="posterior", device="cpu")
+    for name, predictor in {"this run": run, **wt.baselines(tunnel)}.items():
+        print(f"{name:12} {wt.evaluate(predictor, tunnel, episodes=2000).kl_bits.mean:.4f} bits from the exact belief")
+    print(wt.primitives(run, episodes=1000))
+    survey = wt.mechanism.inspect(run, only=["patch", "flip", "exchange", "shift"], episodes=32, untrained=2)
+    for entry, found in survey.measurements():
+        print(f"{entry.instrument}: {found.name}, {found.where}: {found.value:.3f} {found.unit}")
