@@ -323,4 +323,7 @@ def test_words():
     assert [share(v) for v in (-2.2e-16, 0.99997, -0.4314, None)] == ["0.000", "1.000", "−0.431", "–"]
     assert interval({"mean": 1.0, "low": 0.5, "high": 2.0, "over": "seeds"}) == "1 [0.5, 2]"
     assert interval({"mean": 3.0, "low": 3.0, "high": 3.0, "over": "exact"}) == "3" and interval(None) == ""
+    small = {"mean": 8.75e-05, "low": 7.23e-05, "high": 0.000104, "over": "seeds"}
+    assert interval(small) == "8.75 × 10⁻⁵ [7.23 × 10⁻⁵, 1.04 × 10⁻⁴]"  # one format in one cell
+    assert interval(small | {"mean": 0.0001, "low": 9.9e-05}) == "0.0001 [0.000099, 0.000104]"
     assert listed("abcd", 2) == "a; b; and 2 more" and enumerated("abc") == "a, b and c"
