@@ -13,7 +13,7 @@ from windtunnel.mechanism.estimate import measured
 from windtunnel.mechanism.heads import ROTATED
 from windtunnel.mechanism.losses import TURNED
 from windtunnel.report.head_charts import head_distribution, head_map
-from windtunnel.report.mechanism_charts import LATE, REMOVED, ROLES, ablation_map
+from windtunnel.report.mechanism_charts import LATE, REMOVED, ROLES, SWAPS, ablation_map
 from windtunnel.report.readings import HOW, MOVED, beside_nulls, significance, spoken
 from windtunnel.report.sections import sections
 from windtunnel.report.source import Source
@@ -104,6 +104,29 @@ def test_roles_have_a_panel_each_and_no_row_is_cut():
     assert (routing.title, update.title) == ("routing", "update")
     assert len(routing.series[-1].y) == len(update.series[-1].y) == 42
     assert routing.series[-1].y[-1] == "all layers, before it" == spoken({"layer": "all", "site": "before it"})
+
+
+def test_what_older_instruments_read_otherwise_is_said_only_where_it_concerns_a_reading():
+    """Before revision 3 the state of a network with a convolution was read without that convolution's window."""
+
+    def note(model: str, place: dict[str, str], made: dict[str, int], question=SWAPS) -> str:
+        record = reading(question.names[-1], 0.1, **place) | made
+        readings: dict[str, Any] = {"run": [record]}
+        source = Source(Path(), readings=readings, cells={"run": {"world": "hmm", "model": model}})
+        chart = beside_nulls(source, question)
+        assert chart is not None and "revision" not in chart.say
+        return chart.views["run"][-1].note
+
+    state, role = {"tensor": "state of all layers"}, {"role": "memory"}
+    assert note("mamba", state, {"revision": 2}).endswith("This survey is older.")
+    assert note("mamba", role, {}, ROLES).endswith("This study does not tell its revision.")
+    for model, place, made in (
+        ("mamba", state, {"revision": 3}),
+        ("mamba", {"tensor": "blocks.0.residual"}, {"revision": 2}),
+        ("transformer", state, {"revision": 2}),
+        ("lstm", state, {}),
+    ):
+        assert "revision" not in note(model, place, made)
 
 
 def test_one_strong_head_stays_one_whatever_its_number():

@@ -205,5 +205,6 @@ def _readings(
             mine = found.setdefault(name, [])
             known = {record["name"] for record in mine if record.get("value") is not None}
             records = [record for record in to_dict(survey)["records"] if record["name"] not in known]
-            mine += [r | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
+            made = {"revision": survey.settings.get("revision", 0)}
+            mine += [r | made | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
     return found
