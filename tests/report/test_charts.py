@@ -24,7 +24,7 @@ from windtunnel.report.palette import SHARES, SHARES_DARK, contrast
 from windtunnel.report.readings import places, spoken
 from windtunnel.report.shares import LEVELS, depth, primitives, realised
 from windtunnel.report.source import Source
-from windtunnel.report.verdicts import headline, tally
+from windtunnel.report.verdicts import headline, section_says, tally
 from windtunnel.report.words import enumerated, interval, listed, share, short
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.training import load
@@ -224,7 +224,7 @@ def test_a_demonstration_shows_the_verdicts_of_the_committed_study(scratch, tmp_
     assert {entry["outcome"] for entry in found.ledger} == {"reproduced"}
     first, second = headline(found)
     assert first == f"A demonstration in small networks: {realised(found)}" and "says the full-size study in" in second
-    text = render(found)
+    assert section_says(found) in (text := render(found)) and "claims hold here" not in text
     assert text.index('id="primitives"') < text.index('id="ledger"') and "judges nothing" in text
     assert read(full.path, with_zoo=False).judge is None
 
