@@ -141,9 +141,25 @@ def test_one_strong_head_stays_one_whatever_its_number():
     assert chart is not None and spread is not None
     heat = chart.views["hmm-transformer"][0].heat
     assert heat is not None and heat.values == [[1.0], [0.0], [0.0]] and heat.rows[0] == "costliest"
+    assert chart.say.endswith("there the costliest of each seed is on top, mean over seeds.")
+    assert spread.views["hmm-transformer"][0].note == ""
     line = spread.views["hmm-transformer"][0].series[0]
     assert line.y == [1.0, 0.0, 0.0] and (line.low, line.high) == (line.y, line.y)
     assert "the largest head has 100%" in spread.summary
+
+
+def test_heads_of_a_single_seed_keep_their_numbers():
+    records = [
+        reading("bits lost to head ablation", cost, layer=layer, head=head, method="zero")
+        | {"nulls": {ROTATED: [0.0, 0.0]}}
+        for (layer, head), cost in {(0, 0): 0.1, (0, 1): 0.4, (1, 0): 0.2, (1, 1): 0.3}.items()
+    ]
+    chart, spread = head_map(of(*records)), head_distribution(of(*records))
+    assert chart is not None and spread is not None
+    heat = chart.views["hmm-transformer"][0].heat
+    assert heat is not None and "seeds" not in chart.say
+    assert (list(heat.rows), heat.values) == (["head 0", "head 1"], [[0.1, 0.2], [0.4, 0.3]])
+    assert spread.views["hmm-transformer"][0].note == "Rank 1: head 1 of layer 0."
 
 
 def moved(name: str, null: str, own: np.ndarray, drawn: np.ndarray, few: int, **where: Any) -> dict[str, Any]:
