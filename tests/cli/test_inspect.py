@@ -77,10 +77,29 @@ def test_the_summary_shows_the_strongest_of_each_kind(place, inspected):
     (cells,) = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     null = show.number(float(strongest.nulls[strongest.strongest_null].mean()))
     effect = [] if strongest.effect is None else [f"{strongest.effect:+.1f}"]
-    place = ", ".join(f"{key} {strongest.where[key]}" for key in ("layer", "method")) + ", seed 0"
+    place = "layer {layer}, {part}, by {method}".format(**strongest.where)
     told = [place, show.number(strongest.value), null, strongest.strongest_null, *effect, told_p(strongest)]
     assert cells == ["bits lost to ablation", *told, str(len(found)), "ablate"]
     assert "not corrected for that choice" in shown and "--all" in shown
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "160"])
+def test_every_number_of_the_summary_has_its_place_however_narrow_the_terminal(columns, place, inspected, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    shown, _ = inspected(place, "--only", "ablate,heads,values,beliefs,swap,patch,roles")
+    head = next(line for line in shown.splitlines() if line.startswith(" measured"))
+    left, right = head.index("where"), head.index("value")
+    rows = [line for line in shown.splitlines() if re.match(r" \S.*\d\.\d", line)]
+    assert len(rows) > 10 and all(line[left : right - 2].strip() for line in rows)
+    assert max(map(len, shown[: shown.index("Each line")].splitlines())) <= int(columns)
+
+
+def test_of_several_seeds_the_summary_tells_whose_number_it_is(tmp_path, inspected, monkeypatch):
+    found = [Measurement("planted", 1.0, 1.0, 1.0, "sequences", where={"layer": 2, "head": 1}, note="no null")]
+    monkeypatch.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", lambda *given: found)
+    wt.train(recipe=tiny(seeds=(0, 1)), out=tmp_path / "two", device="cpu")
+    shown, _ = inspected(tmp_path / "two", "--only", "ablate")
+    assert re.search(r"^ planted +layer 2, head 1, seed 0 ", shown, re.MULTILINE)
 
 
 def told_p(found: Measurement) -> str:

@@ -17,14 +17,14 @@ from windtunnel.report.beyond_charts import capacity, lengths
 from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series, tidy, to_plain
 from windtunnel.report.curves import how_many
 from windtunnel.report.fidelity_charts import distance, entropy, fidelity_charts, per_position, scores
-from windtunnel.report.geometry_charts import geometry_charts
+from windtunnel.report.geometry_charts import dissociation, geometry_charts
 from windtunnel.report.mechanism_charts import ablation_map, mechanism_charts
 from windtunnel.report.page import render
 from windtunnel.report.palette import SHARES, SHARES_DARK, contrast
 from windtunnel.report.readings import places, spoken
 from windtunnel.report.shares import LEVELS, depth, primitives, realised
 from windtunnel.report.source import Source
-from windtunnel.report.verdicts import headline, tally
+from windtunnel.report.verdicts import headline, section_says, tally
 from windtunnel.report.words import enumerated, interval, listed, share, short
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.training import load
@@ -121,10 +121,27 @@ def test_each_tunnel_says_what_its_grey_lines_are(source):
     """One has an exhibit, with predictors at each step; of the others only a mean is known."""
     some = replace(source, exhibits={"urn-transformer": source.exhibits["urn-transformer"]})
     notes = {world: panel.note for world, (panel,) in per_position(some).views.items()}
-    mean = "Simple predictors: their mean over the steps."
+    mean = "Of simple predictors only the mean over all steps is known: a level line."
     assert notes == {
-        "hmm": mean, "bijection-replacement": mean, "urn": "Simple predictors: at each step."
-    }  # fmt: skip
+        "hmm": mean,
+        "bijection-replacement": f"{mean} Infinitely far off, so not drawn: set-complement.",
+        "urn": "Exact (0 bits), so without a place on a log axis: last-observation at step 1.",
+    }
+
+
+def test_a_line_that_begins_late_says_why(source):
+    """A predictor that is exact at first has no place on a log axis there, nor has one that is infinitely far off."""
+    record = deepcopy(source.exhibits["urn-transformer"])
+    record["curves"]["baselines"] = {
+        "uniform": [0.0, 0.1, 0.2, 0.3, 0.4, 0.5],
+        "last-observation": [0.0, 0.0, 0.2, "inf", "inf", 0.5],
+        "set-complement": [0.0] * 6,
+    }
+    (panel,) = per_position(replace(source, exhibits={"urn-transformer": record})).views["urn"]
+    assert panel.note == (
+        "Exact (0 bits), so without a place on a log axis: uniform at step 1, last-observation up to step 2 and "
+        "set-complement at every step. Infinitely far off, so not drawn: last-observation at steps 4 and 5."
+    )
 
 
 def test_ablation_map_has_every_layer_part_and_method(source):
@@ -207,7 +224,7 @@ def test_a_demonstration_shows_the_verdicts_of_the_committed_study(scratch, tmp_
     assert {entry["outcome"] for entry in found.ledger} == {"reproduced"}
     first, second = headline(found)
     assert first == f"A demonstration in small networks: {realised(found)}" and "says the full-size study in" in second
-    text = render(found)
+    assert section_says(found) in (text := render(found)) and "claims hold here" not in text
     assert text.index('id="primitives"') < text.index('id="ledger"') and "judges nothing" in text
     assert read(full.path, with_zoo=False).judge is None
 
@@ -237,6 +254,25 @@ def test_what_is_partial_is_never_coloured_as_what_is_realised(source):
         steps = [contrast(one, other) for one, other in pairwise(colours)]
         assert max(steps) == steps[-1] > 1.25  # seen at a glance
     assert "deepest colour is for 0.95 and more, none for less than 0.10" in render(source)
+
+
+@pytest.mark.parametrize(
+    ("value", "ends", "told"),
+    [
+        (0.25, (0.125, 0.5), "Values settle 0.25 [0.125, 0.5] log10 steps later than attention, over seeds"),
+        (-0.25, (-0.5, -0.125), "Values settle 0.25 [0.125, 0.5] log10 steps earlier than attention, over seeds"),
+        (-0.25, (-0.5, 0.125), "earlier than attention (below 0: the other way round), over seeds"),
+        (-0.25, None, "Values settle 0.25 log10 steps earlier than attention, one seed"),
+    ],
+)
+def test_which_of_two_settles_first_is_said_in_words(source, value, ends, told):
+    low, high = ends or (None, None)
+    record = {"name": "frame–precision dissociation", "value": value, "low": low, "high": high, "unit": "log10 steps"}
+    record |= {"over": "seeds" if ends else "one seed", "p_value": 0.5, "where": {}, "nulls": {}}
+    shown = dissociation(replace(source, readings={"hmm-transformer": [record]}))
+    assert shown is not None
+    note = shown.views["hmm-transformer"][0].note
+    assert told in note and note.endswith("; p 0.5 with the two names exchanged.")
 
 
 def test_worlds_and_networks_have_one_order(source):
@@ -323,4 +359,7 @@ def test_words():
     assert [share(v) for v in (-2.2e-16, 0.99997, -0.4314, None)] == ["0.000", "1.000", "−0.431", "–"]
     assert interval({"mean": 1.0, "low": 0.5, "high": 2.0, "over": "seeds"}) == "1 [0.5, 2]"
     assert interval({"mean": 3.0, "low": 3.0, "high": 3.0, "over": "exact"}) == "3" and interval(None) == ""
+    small = {"mean": 8.75e-05, "low": 7.23e-05, "high": 0.000104, "over": "seeds"}
+    assert interval(small) == "8.75 × 10⁻⁵ [7.23 × 10⁻⁵, 1.04 × 10⁻⁴]"  # one format in one cell
+    assert interval(small | {"mean": 0.0001, "low": 9.9e-05}) == "0.0001 [0.000099, 0.000104]"
     assert listed("abcd", 2) == "a; b; and 2 more" and enumerated("abc") == "a, b and c"

@@ -13,7 +13,7 @@ from windtunnel.mechanism.estimate import measured
 from windtunnel.mechanism.heads import ROTATED
 from windtunnel.mechanism.losses import TURNED
 from windtunnel.report.head_charts import head_distribution, head_map
-from windtunnel.report.mechanism_charts import LATE, REMOVED, ROLES, ablation_map
+from windtunnel.report.mechanism_charts import LATE, REMOVED, ROLES, SWAPS, ablation_map
 from windtunnel.report.readings import HOW, MOVED, beside_nulls, significance, spoken
 from windtunnel.report.sections import sections
 from windtunnel.report.source import Source
@@ -106,6 +106,29 @@ def test_roles_have_a_panel_each_and_no_row_is_cut():
     assert routing.series[-1].y[-1] == "all layers, before it" == spoken({"layer": "all", "site": "before it"})
 
 
+def test_what_older_instruments_read_otherwise_is_said_only_where_it_concerns_a_reading():
+    """Before revision 3 the state of a network with a convolution was read without that convolution's window."""
+
+    def note(model: str, place: dict[str, str], made: dict[str, int], question=SWAPS) -> str:
+        record = reading(question.names[-1], 0.1, **place) | made
+        readings: dict[str, Any] = {"run": [record]}
+        source = Source(Path(), readings=readings, cells={"run": {"world": "hmm", "model": model}})
+        chart = beside_nulls(source, question)
+        assert chart is not None and "revision" not in chart.say
+        return chart.views["run"][-1].note
+
+    state, role = {"tensor": "state of all layers"}, {"role": "memory"}
+    assert note("mamba", state, {"revision": 2}).endswith("This survey is older.")
+    assert note("mamba", role, {}, ROLES).endswith("This study does not tell its revision.")
+    for model, place, made in (
+        ("mamba", state, {"revision": 3}),
+        ("mamba", {"tensor": "blocks.0.residual"}, {"revision": 2}),
+        ("transformer", state, {"revision": 2}),
+        ("lstm", state, {}),
+    ):
+        assert "revision" not in note(model, place, made)
+
+
 def test_one_strong_head_stays_one_whatever_its_number():
     """Each seed has its strong head under another number: ranks are averaged, never numbers."""
     records = [
@@ -118,9 +141,25 @@ def test_one_strong_head_stays_one_whatever_its_number():
     assert chart is not None and spread is not None
     heat = chart.views["hmm-transformer"][0].heat
     assert heat is not None and heat.values == [[1.0], [0.0], [0.0]] and heat.rows[0] == "costliest"
+    assert chart.say.endswith("there the costliest of each seed is on top, mean over seeds.")
+    assert spread.views["hmm-transformer"][0].note == ""
     line = spread.views["hmm-transformer"][0].series[0]
     assert line.y == [1.0, 0.0, 0.0] and (line.low, line.high) == (line.y, line.y)
     assert "the largest head has 100%" in spread.summary
+
+
+def test_heads_of_a_single_seed_keep_their_numbers():
+    records = [
+        reading("bits lost to head ablation", cost, layer=layer, head=head, method="zero")
+        | {"nulls": {ROTATED: [0.0, 0.0]}}
+        for (layer, head), cost in {(0, 0): 0.1, (0, 1): 0.4, (1, 0): 0.2, (1, 1): 0.3}.items()
+    ]
+    chart, spread = head_map(of(*records)), head_distribution(of(*records))
+    assert chart is not None and spread is not None
+    heat = chart.views["hmm-transformer"][0].heat
+    assert heat is not None and "seeds" not in chart.say
+    assert (list(heat.rows), heat.values) == (["head 0", "head 1"], [[0.1, 0.2], [0.4, 0.3]])
+    assert spread.views["hmm-transformer"][0].note == "Rank 1: head 1 of layer 0."
 
 
 def moved(name: str, null: str, own: np.ndarray, drawn: np.ndarray, few: int, **where: Any) -> dict[str, Any]:

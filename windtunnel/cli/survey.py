@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +16,9 @@ from windtunnel.mechanism.estimate import MOVED
 from windtunnel.mechanism.inspect import Entry
 
 Found = tuple[Entry, Measurement]
-PLACE = ("layer", "head", "method", "tensor", "hypotheses", "stream", "lag")  # what a summary tells of a place
+NAMED = ("layer", "layers", "head", "lag", "step", "length")  # parts of a place that mean nothing without their name
+UNSAID = ("target", "beyond", "path", "rank", "steps")  # what a summary leaves to --all, or its first column tells
+EVERYWHERE = ("readouts", "all")  # positions that single out none
 ASKED = {"above": "", "below": "↓ ", "both": "↕ "}  # on which side of its null a value counts: above, unless told
 FAR = 1000.0  # standard deviations of a null: beyond, only their order of magnitude means anything
 
@@ -23,19 +26,17 @@ FAR = 1000.0  # standard deviations of a null: beyond, only their order of magni
 def print_summary(survey: Survey) -> None:
     """One line per question: what an instrument's measurements are called before the first comma."""
     rows, shown, unanswered = [], [], []
+    many = len({entry.seed for entry, _ in survey.measurements()} - {None}) > 1
     for (instrument, question), found in _questions(survey).items():
         answers = [pair for pair in found if not math.isnan(pair[1].value)]
         if answers:
             entry, strongest = min(answers, key=_strength)
             shown.append(strongest)
-            rows.append([*_summary_row(entry, strongest), str(len(answers)), instrument])
+            rows.append([*_summary_row(entry, strongest, many), str(len(answers)), instrument])
         else:
             unanswered.append(f"{question} ({found[0][1].note})")
     columns = ["measured", "where", "value", "null", "which null", "effect", "p", "of", "instrument"]
-    justify = "llrrlrrrl"
-    if not show.fits(columns, rows, justify):  # places are long, and --all tells them: names come first
-        columns, rows, justify = columns[:1] + columns[2:], [row[:1] + row[2:] for row in rows], "lrrlrrrl"
-    show.print_table("", columns, rows, justify, spare=("which null", "instrument"))
+    show.print_table("", columns, rows, "llrrlrrrl", spare=("instrument", "which null"))
     _print_notes(shown)
     if unanswered:
         show.print_text(f"no answer here: {'; '.join(unanswered)}")
@@ -93,15 +94,30 @@ def _strength(pair: Found) -> tuple[float, float]:
     return (2.0 if found.p_value is None else found.p_value, -abs(found.effect or 0.0))
 
 
-def _summary_row(entry: Entry, found: Measurement) -> list[str]:
+def _summary_row(entry: Entry, found: Measurement, many: bool) -> list[str]:
     name = found.name.removesuffix(", best of all")
     named = name if found.unit in ("", *name.split()) else f"{name}, {found.unit}"
     which = found.strongest_null
     mean = "" if which is None else show.number(float(np.mean(found.nulls[which])))
     null = ["", ""] if which is None else [f"{ASKED[found.side]}{mean}", which]
-    place = [f"{key} {_words(value)}" for key, value in found.where.items() if key in PLACE]
-    place += [] if entry.seed is None else [f"seed {entry.seed}"]
-    return [named, ", ".join(place), show.number(found.value), *null, *_against(found)]
+    seed = [f"seed {entry.seed}"] if many and entry.seed is not None else []  # of a single one the heading tells
+    return [named, ", ".join([*brief(found.where), *seed]), show.number(found.value), *null, *_against(found)]
+
+
+def brief(where: Mapping[str, object]) -> list[str]:
+    """A place in a few words, most of them without the name of what they tell.
+
+    >>> brief({"layer": 0, "part": "mixer", "method": "zero"}), brief({"tensor": "blocks.2.residual", "rank": 7})
+    (['layer 0', 'mixer', 'by zero'], ['after layer 2'])
+    """
+    told = []
+    for key, value in sorted(where.items(), key=lambda part: part[0] == "method"):  # how comes after where
+        if key in UNSAID or (key == "positions" and value in EVERYWHERE):
+            continue
+        words = re.sub(r"^blocks\.(\d+)\.residual$", r"after layer \1", _words(value))
+        words = f"{key} {words}" if key in NAMED else f"by {words}" if key == "method" else words
+        told.append("all layers" if words == "layer all" else words)
+    return told
 
 
 def _row(entry: Entry, found: Measurement) -> list[str]:

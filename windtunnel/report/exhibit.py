@@ -73,7 +73,7 @@ def gather(
             lost = "missing" in (found[name]["history"] or {})
             if lost and subject.run is not None:  # it may have been mended since
                 found[name]["history"] = json.loads(json.dumps(history(subject)))
-                _keep(folder, name, found[name])
+                keep(folder, name, found[name])
             continue
         say(f"{name}: looking into {len(subject.seeds)} network{'s' * (len(subject.seeds) != 1)}")
         try:
@@ -83,9 +83,10 @@ def gather(
             refused[name] = error
             say(f"{name}: left out: {error}")
             continue
-        _keep(folder, name, found[name])
+        keep(folder, name, found[name])
     return found, refused
 
 
-def _keep(folder: Path, name: str, record: dict[str, Any]) -> None:
+def keep(folder: Path, name: str, record: dict[str, Any]) -> None:
+    """Write an exhibit into its folder."""
     write_bytes(folder / FOLDER / f"{name}.json", json.dumps(record).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -104,9 +105,10 @@ def per_position(source: Source) -> Chart | None:
             last = _finite(series[-1].y[-1])
             best = min(best, (source.short(name), last), key=lambda pair: pair[1])
         bases = _baselines(world, names, source, len(series[0].x))
-        along = any(name in source.exhibits for name in names)
-        note = f"Simple predictors: {'at each step' if along else 'their mean over the steps'}." if bases else ""
-        views[world] = [Panel(x="step", y="KL, bits", log_y=True, series=[*series, *bases], note=note)]
+        level = bases and not any(name in source.exhibits for name in names)
+        notes = ["Of simple predictors only the mean over all steps is known: a level line."] if level else []
+        notes += _without_a_place([replace(base, y=base.y[:1]) for base in bases] if level else bases)
+        views[world] = [Panel(x="step", y="KL, bits", log_y=True, series=[*series, *bases], note=" ".join(notes))]
         told.append(f"{world}: lowest at the last step is {best[0]}, {bits(best[1])}")
     if not views:
         return None
@@ -115,6 +117,35 @@ def per_position(source: Source) -> Chart | None:
         "A band, where there is one, spans the seeds, least to most."
     )
     return Chart("kl-per-step", "Distance per step", say, listed(told), views, "tunnel")
+
+
+def _without_a_place(lines: Sequence[Series]) -> list[str]:
+    """Which lines are exact, or infinitely far off, at which steps: there a log axis has no place for them."""
+    exact, endless = [], []
+    for line in lines:
+        kl = [number(value) for value in line.y]
+        exact += _at(line.name, [value <= LEAST for value in kl])
+        endless += _at(line.name, [math.isinf(value) for value in kl])
+    told = [f"Exact (0 bits), so without a place on a log axis: {enumerated(exact)}."] if exact else []
+    return told + ([f"Infinitely far off, so not drawn: {enumerated(endless)}."] if endless else [])
+
+
+def _at(name: str, steps: Sequence[bool]) -> list[str]:
+    """A name with its steps in a few words, alone where it has one level; nothing where there are none.
+
+    >>> [_at("uniform", steps) for steps in ([True, False], [True, True, False], [True, True], [False, False])]
+    [['uniform at step 1'], ['uniform up to step 2'], ['uniform at every step'], []]
+    >>> _at("uniform", [False, True, False, True])
+    ['uniform at steps 2 and 4']
+    """
+    found = [at for at, there in enumerate(steps, 1) if there]
+    if not found:
+        return []
+    if len(found) == len(steps):
+        return [name if len(steps) == 1 else f"{name} at every step"]
+    if len(found) == found[-1] > 1:
+        return [f"{name} up to step {found[-1]}"]
+    return [f"{name} at step{'s' * (len(found) > 1)} {enumerated(map(str, found))}"]
 
 
 def _with_positions(source: Source) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series
 from windtunnel.report.readings import Question, beside_nulls
 from windtunnel.report.source import Source
 from windtunnel.report.words import interval, listed, short
+from windtunnel.study.quantity import number
 
 KEYS = Question(
     "key-cosines",
@@ -178,10 +180,18 @@ def _settling(source: Source, name: str) -> str:
     found = [r for r in source.readings.get(name, ()) if r["name"] == "frame–precision dissociation"]
     if not found or found[0].get("value") is None:
         return ""
-    told = {"mean": found[0]["value"], **{part: found[0][part] for part in ("low", "high", "over")}}
-    line = f"Values settle {interval(told)} {found[0].get('unit', '')} later than attention (below 0: earlier)"
+    mean, *ends = (number(found[0].get(part)) for part in ("value", "low", "high"))
+    when = "later" if mean >= 0 else "earlier"
+    low, high = sorted(math.copysign(1, mean) * end for end in ends)
+    size = {"mean": abs(mean)} if math.isnan(low + high) else {"mean": abs(mean), "low": low, "high": high}
+    line = f"Values settle {interval(size)} {found[0].get('unit', '')} {when} than attention"
+    other = " (below 0: the other way round)" if size.get("low", 0) < 0 else ""
     p = "" if found[0].get("p_value") is None else f"; p {short(found[0]['p_value'], 2)} with the two names exchanged"
-    return f"{line}, over {told['over']}{p}."
+    return f"{line}{other}, {_from(found[0]['over'])}{p}."
+
+
+def _from(over: str) -> str:
+    return over if over == "one seed" else f"over {over}"
 
 
 def _training(

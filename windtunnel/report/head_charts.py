@@ -1,7 +1,8 @@
 """Charts of what single heads are worth: one frame head, or a bank of them?
 
 Heads of different seeds have nothing in common but their layer, and an average over "head 3" would smear one strong
-head over all numbers.  So the heads of each network are ranked by what they cost, and ranks are averaged.
+head over all numbers.  So the heads of each network are ranked by what they cost, and ranks are averaged.  Of a single
+seed nothing is averaged, and its heads keep their numbers.
 
 Each head's nulls are moved by its own amount (`mechanism.estimate`), so they are never pooled as they stand: a head
 counts as what it costs beyond the mean of its null, and a draw of that null as its distance from the same mean.
@@ -9,7 +10,7 @@ counts as what it costs beyond the mean of its null, and a draw of that null as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ def by_seed(records: Sequence[Record]) -> list[list[Record]]:
     return [mine for mine in found.values() if len(mine) == most]
 
 
+def seeds_of(records: Iterable[Record]) -> set[Any]:
+    """Which networks the readings are of."""
+    return {record["where"].get("seed") for record in records}
+
+
 def ranked(records: Sequence[Record], read: Callable[[Record], float]) -> np.ndarray:
     """(seeds, heads) in bits, the costliest head of each network first."""
     return np.array([sorted(map(read, mine), reverse=True) for mine in by_seed(records)])
@@ -68,8 +74,8 @@ def _beyond(record: Record) -> float:
 
 def head_map(source: Source) -> Chart | None:
     """Bits lost to the heads of each layer, by rank."""
-    views, told = {}, []
-    for subject, methods in head_readings(source).items():
+    views, told, found = {}, [], head_readings(source)
+    for subject, methods in found.items():
         views[subject] = [Panel(f"{method} ablation", "layer", heat=_heat(mine)) for method, mine in methods.items()]
         top = max((r for mine in methods.values() for r in mine), key=_own)
         at = top["where"]
@@ -80,14 +86,24 @@ def head_map(source: Source) -> Chart | None:
     if not views:
         return None
     say = (
-        "Each column holds the heads of one layer, its costliest on top, mean over the surveyed seeds: one strong "
-        "field would be the published frame head, an even column is a bank of heads."
+        "Each column holds the heads of one layer: one strong field would be the published frame head, an even column "
+        "is a bank of heads."
     )
+    if any(len(seeds_of(r for mine in methods.values() for r in mine)) > 1 for methods in found.values()):
+        say += (
+            " Where several seeds were surveyed, heads of one number have nothing in common: there the costliest of "
+            "each seed is on top, mean over seeds."
+        )
     return Chart("heads", "What each head is worth", say, listed(told), views, "network")
 
 
 def _heat(records: Sequence[Record]) -> Heat:
     layers = sorted({record["where"]["layer"] for record in records})
+    if len(seeds_of(records)) == 1:
+        heads = sorted({record["where"]["head"] for record in records})
+        known = {(record["where"]["head"], record["where"]["layer"]): _own(record) for record in records}
+        values = [[known.get((head, layer)) for layer in layers] for head in heads]
+        return Heat([f"head {head}" for head in heads], list(map(str, layers)), values, "bits lost")
     columns = [ranked([r for r in records if r["where"]["layer"] == layer], _own).mean(0) for layer in layers]
     rows = max(map(len, columns))
     values = [[float(column[i]) if i < len(column) else None for column in columns] for i in range(rows)]
@@ -125,4 +141,7 @@ def _spread(method: str, records: Sequence[Record]) -> Panel:
     ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
     series = [Series("heads", rank, table.mean(0).tolist(), *ends, key="measured")]
     series.append(Series("random subspaces of equal rank", rank, chance.mean(0).tolist(), role="reference"))
-    return Panel(f"{method} ablation", "rank of the head", "bits lost beyond random subspaces", series=series)
+    first = max(records, key=_beyond)["where"]
+    note = f"Rank 1: head {first['head']} of layer {first['layer']}." if len(seeds_of(records)) == 1 else ""
+    title, label = f"{method} ablation", "bits lost beyond random subspaces"
+    return Panel(title, "rank of the head", label, series=series, note=note)

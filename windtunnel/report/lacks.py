@@ -144,7 +144,7 @@ def verdicts_lacking(source: Source) -> list[Lack]:
     full = _command(source, STUDY)
     if source.head is None and (study := committed()) is not None:  # the runs beside the study that there is
         beside = source.asked.typed(source.asked.command, study.path, "--runs", source.path)
-        return [Lack("the ledger of claims and the primitives table", beside)]
+        return [Lack("the ledger of claims, and the primitives of the full-size study's networks", beside)]
     if not source.ledger:
         return [Lack("the ledger of claims and the primitives table", full), *_unfinished(source)]
     judged = any(entry["outcome"] != UNTESTED for entry in source.ledger)

@@ -19,8 +19,7 @@ SWAPS = Question(
     "swaps",
     "Does swapping a subspace move the belief?",
     "1 means that the prediction goes all the way to the donor's belief, 0 that it stays, below 0 that it goes away "
-    "from it; a carrier lies to the right of all its controls. Surveys before revision 3 of the instruments patched "
-    "the state of Mamba without the window of its convolution, which is carried on as well.",
+    "from it; a carrier lies to the right of all its controls.",
     ("moved to the donor by a swap", "moved to the donor"),
     absent=("swap", "patch"),
     marks=((1.0, "donor"),),
@@ -45,8 +44,7 @@ ROLES = Question(
     "Who carries, who updates, who routes?",
     "Bits lost at one step when a role is silenced at it, or everywhere before it (carry also on the evidence alone, "
     "without the header). Routing is what attention (or a recurrence) brings from other positions, update the "
-    "feed-forward part, carry the residual stream, memory a recurrent state (of Mamba, in surveys before revision 3 of "
-    "the instruments, without the window of its convolution).",
+    "feed-forward part, carry the residual stream, memory a recurrent state.",
     ("bits lost without a role",),
     split="role",
     absent=("role",),

@@ -1,4 +1,4 @@
-"""Colours of the page and of print: hues that colour-blind eyes tell apart, each with its own marker, in print dash.
+"""Colours of the page and of print: hues that colour-blind eyes tell apart, each with its own marker and dash.
 
 Light ones have a contrast of at least 3 : 1 on white, dark-mode ones on near-black; in grey, dashes and markers remain.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 LIGHT = ("#0b63b5", "#c2500b", "#007a5e", "#93509a", "#6f5f14", "#4b5563")
 DARK = ("#6fb3ff", "#ff9d5c", "#3fcf9f", "#dfa3e6", "#dcc462", "#aab4c0")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""Of lines, by hue; grey ones of simple predictors take those after the first, in their order."""
 MARKERS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross")
 KEYS = {
     "transformer": 0,

@@ -16,10 +16,19 @@ import numpy as np
 from windtunnel.report.axes import LEAST, apart, log_ticks, span
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.fields import INK, SOFT, draw_cloud, draw_heats, heat_size
-from windtunnel.report.palette import KEYS, LIGHT
+from windtunnel.report.palette import DASHES, KEYS, LIGHT
 
-DASHES = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 1)))
+STROKES: dict[str, Any] = {
+    "solid": "-",
+    "dash": "--",
+    "dot": ":",
+    "dashdot": "-.",
+    "longdash": (0, (8, 2)),
+    "longdashdot": (0, (8, 2, 1, 2)),
+}
+"""The page's dashes as matplotlib writes them."""
 MARKERS = ("o", "s", "D", "^", "v", "P")
+AROUND = 7.0  # points: a null is drawn around what was measured, so that both are seen where they are equal
 LETTERS = 15  # on an inch
 SMALL = 0.85  # the size of words below a panel that has a note
 ROOM = 4.0  # inches for the words around a panel, before they are measured
@@ -68,7 +77,7 @@ def draw(chart: Chart, view: str) -> Any:
         figure.set_figwidth(whole)
         figure.suptitle(_wrapped(f"{chart.title}: {view}", 13 * whole), fontsize=9)
         handles = dict(sorted(_handles(places).items(), key=lambda item: list(looks).index(item[0])))
-        if len(handles) > 1:
+        if handles:
             across = max(1, min(len(handles), int(whole / (0.55 + 0.062 * max(map(len, handles))))))
             figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=across)
         figure.set_figheight(sum(heights) + _around(figure, places[::columns])[1])
@@ -135,18 +144,20 @@ def styles(panels: Sequence[Panel]) -> dict[str, Look]:
         if named(series) in looks:
             continue
         if series.role == "reference":
-            look: Look = {"color": SOFT, "lw": 0.9, "ls": DASHES[1 + references % 5]}
+            look: Look = {"color": SOFT, "lw": 0.9, "ls": STROKES[DASHES[1 + references % 5]]}
             references += 1
         elif series.role == "exact":
             look = {"color": INK, "alpha": 0.25, "lw": 5.0, "solid_capstyle": "butt"}
         elif series.role == "null":
-            marker = MARKERS[0 if series.key in ("head", "baseline") else nulls % 6]
-            look = {"color": SOFT, "ls": "none", "marker": marker, "mfc": "none", "ms": 4.5, "mew": 0.9}
-            nulls += series.key not in ("head", "baseline")
+            alone = series.key in ("head", "baseline")
+            marker, size = MARKERS[0 if alone else nulls % 6], 4.5 if alone else AROUND
+            look = {"color": SOFT, "ls": "none", "marker": marker, "mfc": "none", "ms": size, "mew": 0.9}
+            nulls += not alone
         else:
             hue = KEYS.get(series.key, 5)
             before = used[hue] = used.get(hue, -1) + 1
-            look = {"color": LIGHT[hue], "ls": DASHES[(hue + before) % 6], "marker": MARKERS[(hue + before) % 6]}
+            dash, marker = DASHES[(hue + before) % 6], MARKERS[(hue + before) % 6]
+            look = {"color": LIGHT[hue], "ls": STROKES[dash], "marker": marker}
             look |= {"ms": 3.5, "lw": 1.2}
         looks[named(series)] = look
     return looks

@@ -14,6 +14,7 @@ import numpy as np
 
 from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p
 from windtunnel.report.chart import Chart, Panel, Series
+from windtunnel.report.older import without_window
 from windtunnel.report.source import Source
 from windtunnel.report.words import enumerated, listed, short
 from windtunnel.study.evidence import null_mean, over_seeds
@@ -64,7 +65,7 @@ def beside_nulls(source: Source, question: Question) -> Chart | None:
     """One view per subject, one panel per kind of reading."""
     views, told = {}, []
     for subject in source.ordered(source.readings):
-        panels = _panels(source.readings[subject], question)
+        panels = _panels(source.readings[subject], question, source.model(subject))
         if panels:
             views[subject] = panels
             first = panels[0].series[-1]
@@ -72,7 +73,7 @@ def beside_nulls(source: Source, question: Question) -> Chart | None:
     return Chart(question.id, question.title, question.say, listed(told), views, "network") if views else None
 
 
-def _panels(records: Sequence[Record], question: Question) -> list[Panel]:
+def _panels(records: Sequence[Record], question: Question, model: str) -> list[Panel]:
     found = []
     for name in question.names:
         values = [r["where"].get(question.split) for r in records if r["name"] == name and r.get("value") is not None]
@@ -82,7 +83,9 @@ def _panels(records: Sequence[Record], question: Question) -> list[Panel]:
     *most, last = [panel for panel in found if panel is not None] or [None]
     if last is None:
         return []
-    return [*most, replace(last, note="\n".join(line for line in (last.note, _why_not(records, question)) if line))]
+    read = [r for r in records if r["name"] in question.names and r.get("value") is not None]
+    lines = (last.note, _why_not(records, question), without_window(model, read))
+    return [*most, replace(last, note="\n".join(line for line in lines if line))]
 
 
 def _why_not(records: Sequence[Record], question: Question) -> str:

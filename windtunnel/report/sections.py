@@ -21,6 +21,7 @@ from windtunnel.report.lacks import (
 from windtunnel.report.mechanism_charts import mechanism_charts
 from windtunnel.report.readings import HOW, MOVED
 from windtunnel.report.source import Source
+from windtunnel.report.verdicts import section_says
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def sections(source: Source) -> list[Section]:
         Section(
             "verdict",
             "Verdict",
-            "Which published claims hold here, and which primitives each architecture has.",
+            section_says(source),
             (),
             verdicts_lacking(source),
         ),

@@ -1,17 +1,23 @@
-"""Section 1: the primitives table, networks by primitives, as a matrix with intervals."""
+"""Section 1: the primitives table, networks by primitives, as a matrix with intervals.
+
+Networks of a study have their shares in its cells; those of other runs in their exhibits (see `own_shares`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windtunnel.report.chart import Table
+from windtunnel.report.curves import scored_on
+from windtunnel.report.own_shares import KEY
 from windtunnel.report.palette import KEYS
 from windtunnel.report.source import Source
-from windtunnel.report.words import enumerated, share, short
+from windtunnel.report.words import enumerated, listed, share, short
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import STATES, entries
+from windtunnel.study.scorecard import Row as Measured
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
 
@@ -26,6 +32,10 @@ SPOKEN = {
     "linear-attention": "linear attention",
 }
 """Architectures as they are called in a sentence."""
+TESTING = (
+    "an urn and a bijection test accumulation, chains that rotate transport, a bijection with replacement and recall "
+    "without noise binding"
+)
 
 
 @dataclass(frozen=True)
@@ -69,10 +79,53 @@ class Row:
 
 @dataclass(frozen=True)
 class Primitives:
-    """The primitives table: networks by primitives."""
+    """The primitives table: networks by primitives.  notes: whose share is of fewer episodes, or missing, and why."""
 
     columns: list[Column]
     rows: list[Row]
+    notes: list[str]
+
+
+def rows_of(source: Source) -> list[Measured]:
+    """The study's rows; below them those of runs outside it, by name, with yardsticks where it has none."""
+    found = list(entries(source.cells))
+    taken, worlds = {row.subject for row in found if row.network}, {row.world for row in found}
+    for name in source.ordered(_own(source)):
+        record = source.exhibits[name][KEY] or {}
+        if "share" not in record:
+            continue
+        known = {"world": source.world(name), "primitive": record["share"], "rows": record["rows"]}
+        for row in entries({name: known}):
+            if row.network:
+                found.append(replace(row, subject=f"{name} (run)" if name in taken else name))
+            elif row.world not in worlds:
+                found.append(row)
+        worlds.add(known["world"])
+    return found
+
+
+def _own(source: Source) -> list[str]:
+    """Networks outside the study whose share was asked for."""
+    return [name for name, record in source.exhibits.items() if KEY in record and name not in source.cells]
+
+
+def _notes(source: Source) -> list[str]:
+    """On how many episodes shares were measured for this page, where `evaluate` takes more; and why some are not."""
+    few, untested, missing = dict[str, list[str]](), dict[str, list[str]](), list[str]()
+    for name in source.ordered(_own(source)):
+        record = source.exhibits[name][KEY]
+        if record is None:
+            untested.setdefault(source.world(name), []).append(name)
+        elif "missing" in record:
+            missing.append(f"{name} has no share: {record['missing']}.")
+        elif on := scored_on(record):
+            few.setdefault(on, []).append(name)
+    told = [f"Measured for this page on {on}: {enumerated(names)}." for on, names in few.items()]
+    told += [
+        f"The tunnel {world} tests no single primitive, so there is no share of {enumerated(names)}: {TESTING}."
+        for world, names in untested.items()
+    ]
+    return told + missing
 
 
 def primitives(source: Source) -> Primitives:
@@ -80,7 +133,7 @@ def primitives(source: Source) -> Primitives:
     found: dict[str, dict[tuple[str, str], Field]] = {}
     columns: dict[tuple[str, str], Column] = {}
     cells: dict[str, str] = {}  # subject -> one of its cells
-    for row in entries(source.cells):
+    for row in rows_of(source):
         at = row.primitive, row.world
         column = columns.setdefault(at, Column(*at, short(row.record["base_bits"]), []))
         if row.network:
@@ -95,7 +148,7 @@ def primitives(source: Source) -> Primitives:
         return source.variant(name), KEYS.get(source.model(name), len(KEYS)), subject
 
     rows = [Row(s, place(s)[0], [found[s].get(at) for at in order]) for s in sorted(found, key=place)]
-    return Primitives([columns[at] for at in order], rows)
+    return Primitives([columns[at] for at in order], rows, _notes(source))
 
 
 def _field(record: Mapping[str, Any]) -> Field:
@@ -145,6 +198,16 @@ def realised(source: Source) -> str:
     return line[:1].upper() + line[1:] if told else ""
 
 
+def own_told(source: Source) -> str:
+    """The shares of runs outside a study in one sentence; empty where there is none."""
+    told = [
+        f"{row.subject}: {row.primitive} {row.state}, share {one.mean} {one.ends}".rstrip()
+        for row in rows_of(source)
+        if row.network and row.cell not in source.cells and (one := _field(row.record))
+    ]
+    return f"{listed(told)} (0 like the best predictor without it, 1 exact)." if told else ""
+
+
 def _in_worlds(primitive: str, realised: list[bool]) -> str:
     """The primitive; and in how many worlds, where it is not in all that test it."""
     return primitive if all(realised) else f"{primitive} ({sum(realised)} of {len(realised)} worlds)"
@@ -154,7 +217,7 @@ def primitives_table(source: Source) -> Table:
     """All shares, one row each."""
     columns = ["subject", "primitive", "world", "state", "share", "low", "high", "kl_bits", "base", "base_bits"]
     rows = []
-    for row in entries(source.cells):
+    for row in rows_of(source):
         ends = [row.record["share"][part] for part in ("mean", "low", "high")]
         last = [row.record[part] for part in ("kl_bits", "base", "base_bits")]
         rows.append([row.subject, row.primitive, row.world, row.state, *ends, *last])

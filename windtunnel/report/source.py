@@ -18,6 +18,7 @@ from windtunnel.report import subjects as find
 from windtunnel.report.asked import Asked
 from windtunnel.report.curves import references
 from windtunnel.report.exhibit import gather
+from windtunnel.report.own_shares import add_shares
 from windtunnel.report.palette import KEYS
 from windtunnel.report.subjects import Subject
 from windtunnel.report.told_apart import told_apart
@@ -165,6 +166,7 @@ def read(
     refused = damaged | refused
     if head is None and own.keys() <= refused.keys():  # a page of shipped networks is not what was asked for
         raise InputError(_why_none(path, refused, asked))
+    add_shares(path, exhibits, [mine for name, mine in own.items() if name not in {*cells, *refused}], device, say)
     if with_zoo:
         more, unread = gather(path, zoo, device, say)
         exhibits, refused = {**exhibits, **more}, {**refused, **unread}
@@ -205,5 +207,6 @@ def _readings(
             mine = found.setdefault(name, [])
             known = {record["name"] for record in mine if record.get("value") is not None}
             records = [record for record in to_dict(survey)["records"] if record["name"] not in known]
-            mine += [r | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
+            made = {"revision": survey.settings.get("revision", 0)}
+            mine += [r | made | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
     return found

@@ -8,7 +8,7 @@ from typing import Any
 from windtunnel.report.chart import Table
 from windtunnel.report.curves import scored_on
 from windtunnel.report.fidelity_charts import scores
-from windtunnel.report.shares import realised
+from windtunnel.report.shares import own_told, realised
 from windtunnel.report.source import Source
 from windtunnel.report.words import bits, enumerated
 from windtunnel.study.folder.ledger import published
@@ -25,12 +25,28 @@ LABELS: dict[str, str] = dict(
 
 def headline(source: Source) -> list[str]:
     """What came out: the answer in one line, and what a reader should know beside it."""
+    if source.head is None:
+        return [line for line in (_closest(source), own_told(source)) if line]
     judged, measured = _judged(source), realised(source)
     if judges(source):
         return [*judged, measured] if measured else judged
     if measured and source.judge is not None:
         return [f"A demonstration in small networks: {measured}", *judged]
     return [measured or _closest(source), *judged]
+
+
+def section_says(source: Source) -> str:
+    """What the section shows: no more than this page has."""
+    if judges(source):
+        return "Which published claims hold here, and which primitives each architecture has."
+    if source.judge is not None:
+        return (
+            "Which primitives the small networks of this demonstration have; and beside them, which published claims "
+            "hold in the full-size study."
+        )
+    if source.ledger:
+        return "Which primitives each architecture has; no published claim is judged at this size."
+    return "Which primitives the networks have: how much of what each is worth they realise."
 
 
 def judges(source: Source) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from windtunnel.study.quantity import number
 
+LEAST, MOST = 1e-6, 1e6  # what is smaller or larger is not written out, digit by digit
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -22,8 +24,38 @@ def short(value: Any, digits: int = 3) -> str:
         return "–"
     if math.isinf(found):
         return "∞" if found > 0 else "−∞"
-    figures, _, power = f"{found:.{digits}g}".replace("-", "−").replace("e−", "e-").partition("e")
+    return _told(f"{found:.{digits}g}")
+
+
+def _told(text: str) -> str:
+    """A number as Python writes it, with a real minus and a power of ten as on paper."""
+    figures, _, power = text.partition("e")
+    figures = figures.replace("-", "−")
     return f"{figures} × {power_of_ten(int(power))}" if power else figures
+
+
+def alike(*values: Any, digits: int = 3) -> list[str]:
+    """Numbers that stand together, as `short` but all in one format: the first decides whether powers are used.
+
+    Where it needs none, the others have none either, unless one of them is too small to be written out.
+
+    >>> alike(8.75e-5, 7.23e-5, 0.000104)
+    ['8.75 × 10⁻⁵', '7.23 × 10⁻⁵', '1.04 × 10⁻⁴']
+    >>> alike(0.00012, 8.7e-5, 0.00015), alike(0.5, 1e-9, "inf"), alike(-0.12, 0, None)
+    (['0.00012', '0.000087', '0.00015'], ['5 × 10⁻¹', '1 × 10⁻⁹', '∞'], ['−0.12', '0', '–'])
+    """
+    found = [number(value) for value in values]
+    sizes = [abs(value) for value in found if value and math.isfinite(value)]
+    plain = "e" not in f"{found[0]:.{digits}g}" and all(LEAST <= size < MOST for size in sizes)
+
+    def told(value: float) -> str:
+        if not value or not math.isfinite(value):
+            return short(value)
+        figures, _, power = f"{value:.{digits - 1}e}".partition("e")
+        figures = figures.rstrip("0").rstrip(".") if "." in figures else figures
+        return _told(f"{Decimal(f'{figures}e{power}'):f}") if plain else _told(f"{figures}e{power}")
+
+    return [told(value) for value in found]
 
 
 def power_of_ten(exponent: int) -> str:
@@ -58,7 +90,8 @@ def interval(record: Mapping[str, Any] | None) -> str:
     ends = [record.get(part) for part in ("low", "high")]
     if record.get("over") == "exact" or None in ends:
         return short(record["mean"])
-    return f"{short(record['mean'])} [{short(ends[0])}, {short(ends[1])}]"
+    mean, low, high = alike(record["mean"], *ends)
+    return f"{mean} [{low}, {high}]"
 
 
 def enumerated(parts: Iterable[str]) -> str:

@@ -2,6 +2,8 @@
 const visible = (values, log) => values.map((v) => (v === null || (log && typeof v === "number" && !(v > LEAST)) ? null : v));
 const numbersOf = (panel, axis) => (panel.series || []).flatMap((s) => [...s[axis], ...(s.low && (axis === "x") === Boolean(s.across) ? [...s.low, ...s.high] : [])]);
 
+const AROUND = 13; // pixels: a null is drawn around what was measured, so that both are seen where they are equal
+
 function seriesTraces(panel, room, style) {
   const rows = inRows(panel), traces = [];
   const label = (value) => (typeof value === "string" ? wrapped(value, room) : value);
@@ -9,7 +11,8 @@ function seriesTraces(panel, room, style) {
     const look = style.get(nameOf(series));
     const x = visible(series.x.map(label), panel.log_x), y = visible(series.y.map(label), panel.log_y);
     const common = { name: safe(series.name), x, y, type: "scatter", line: { color: look.colour, dash: look.dash, width: look.width } };
-    const marker = { color: look.colour, symbol: look.marker, size: series.key === "head" ? 6 : 8, line: { width: series.role === "null" ? 1.6 : 0 } };
+    const size = series.key === "head" ? 6 : series.role === "null" && !alone(series) ? AROUND : 8;
+    const marker = { color: look.colour, symbol: look.marker, size, line: { width: series.role === "null" ? 1.6 : 0 } };
     if (series.role === "line") {
       if (series.low) {
         const flat = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
@@ -23,7 +26,7 @@ function seriesTraces(panel, room, style) {
       const hollow = series.role === "null", [middle, axis] = series.across ? [series.x, "error_x"] : [series.y, "error_y"];
       const spread = series.low && { type: "data", symmetric: false, color: look.colour, thickness: hollow ? 0.9 : 1.8, width: hollow ? 0 : 4,
         array: series.high.map((v, i) => (v === null ? 0 : v - middle[i])), arrayminus: series.low.map((v, i) => (v === null ? 0 : middle[i] - v)) };
-      traces.push({ ...common, mode: hollow || rows || x.length < 2 ? "markers" : "lines+markers", marker: hollow ? marker : { ...marker, size: 9 }, ...(spread ? { [axis]: spread } : {}) });
+      traces.push({ ...common, mode: hollow || rows || x.length < 2 ? "markers" : "lines+markers", marker: hollow ? marker : { ...marker, size: series.key === "measured" ? 7 : 9 }, ...(spread ? { [axis]: spread } : {}) });
     }
   }
   return traces;

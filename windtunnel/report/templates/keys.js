@@ -44,7 +44,7 @@ function drawKeys(figure, panels, style, direct, choice) {
   const values = cloud && (cloud.colours[choice] || []);
   if (cloud && typeof values[0] === "number") items.push(scaleBar("v", 5, Math.min(...values), Math.max(...values), choice));
   const box = figure.querySelector(".keys");
-  box.replaceChildren(...(items.length > 1 || heat.length || cloud ? items : []));
+  box.replaceChildren(...items); // of one line too: nothing else names it
   if (focused) [...box.children].find((item) => item.dataset.key === focused)?.focus();
 }
 

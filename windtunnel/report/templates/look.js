@@ -2,7 +2,6 @@
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const safe = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 const faint = (hex, alpha) => hex + Math.round(255 * alpha).toString(16).padStart(2, "0");
-const REFERENCE_DASHES = ["dot", "dash", "dashdot", "longdash", "longdashdot"];
 const HOLLOW = ["circle-open", "square-open", "diamond-open", "triangle-up-open", "triangle-down-open", "cross-open"];
 const LEAST = 1e-9; // bits; what is smaller is rounding, and has no place on a log axis
 const FLOOR = -6; // power of ten below which a line may leave its panel: no reader needs to see a millionth of a bit
@@ -18,23 +17,24 @@ function wrapped(text, width) {
 }
 
 const nameOf = (series) => (series.key === "head" ? "single heads" : series.name);
+const alone = (series) => series.key === "baseline" || series.key === "head"; // hollow, but no null of anything
 const inRows = (panel) => (panel.series || []).some((s) => typeof s.y[0] === "string");
 
-// Name -> colour, dash, marker: the same in all panels of a chart.  Equal keys share a colour; a second name of the same
-// colour gets another dash and marker.
+// Name -> colour, dash, marker: the same in all panels of a chart, and in print (`styles` in paper.py).  Equal keys share a
+// colour; a second name of the same colour gets another dash and marker.
 function looks(panels) {
   const found = new Map(), used = {};
   let references = 0, nulls = 0;
   for (const series of panels.flatMap((panel) => panel.series || [])) {
     const name = nameOf(series), soft = colour("--soft");
     if (found.has(name)) continue;
-    if (series.role === "reference") found.set(name, { colour: soft, dash: REFERENCE_DASHES[references++ % 5], width: 1.4 });
+    if (series.role === "reference") found.set(name, { colour: soft, dash: data.dashes[1 + (references++ % 5)], width: 1.4 });
     else if (series.role === "exact") found.set(name, { colour: faint(colour("--ink"), 0.28), dash: "solid", width: 8 });
-    else if (series.role === "null") found.set(name, { colour: soft, marker: HOLLOW[series.key === "baseline" ? 0 : nulls++ % 6] });
+    else if (series.role === "null") found.set(name, { colour: soft, marker: HOLLOW[alone(series) ? 0 : nulls++ % 6] });
     else {
       const hue = data.keys[series.key] ?? 5;
       const before = (used[hue] = (used[hue] ?? -1) + 1);
-      found.set(name, { colour: colour(`--c${hue}`), dash: data.dashes[before % data.dashes.length], width: 2,
+      found.set(name, { colour: colour(`--c${hue}`), dash: data.dashes[(hue + before) % data.dashes.length], width: 2,
         marker: data.markers[(hue + before) % data.markers.length] });
     }
   }

@@ -1,0 +1,105 @@
+"""The primitives table of a run's own page: the share that `evaluate` prints, beside the same yardsticks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import windtunnel as wt
+from windtunnel.report import read
+from windtunnel.report.figures import names
+from windtunnel.report.lacks import verdicts_lacking
+from windtunnel.report.own_shares import KEY, own_share
+from windtunnel.report.page import render
+from windtunnel.report.shares import own_told, primitives, primitives_table
+from windtunnel.report.subjects import Subject
+from windtunnel.report.verdicts import headline, section_says
+from windtunnel.study.trials import Trial
+from windtunnel.training import load
+from windtunnel.tunnels import Urn
+
+
+@pytest.fixture
+def run(demo, tmp_path) -> Path:
+    """A run that tests accumulation, outside any study."""
+    return Path(shutil.copytree(demo / "runs" / "urn-transformer", tmp_path / "mine"))
+
+
+def test_a_run_alone_shows_the_share_that_evaluate_prints(run):
+    found = read(run, with_zoo=False)
+    expected = wt.primitives(load(run))
+    assert found.exhibits["mine"][KEY]["share"] == expected.to_dict()
+    table = primitives(found)
+    (column,), (row,) = table.columns, table.rows
+    assert (column.primitive, column.world, row.name, table.notes) == ("accumulation", "urn", "mine", [])
+    assert {name: one.mean for name, one in column.scale} == {
+        "B: last-observation": "0.000",
+        "counter (no transport, no binding)": "1.000",
+    }
+    assert row.shares[0] is not None and row.shares[0].told == expected.told
+    assert [line[0] for line in primitives_table(found).rows] == ["mine", *(name for name, _ in column.scale)]
+    assert headline(found)[1] == own_told(found) and f"mine: accumulation {expected.state}, share" in own_told(found)
+    text = render(found)
+    assert 'id="primitives"' in text and "published claims hold" not in section_says(found)
+    assert "primitives" in names(found)
+    assert not any("primitives table" in lack.what for lack in verdicts_lacking(found))
+
+
+def test_a_share_is_measured_once_and_also_where_an_earlier_page_had_none(run):
+    read(run, with_zoo=False)
+    said: list[str] = []
+    read(run, with_zoo=False, say=said.append)
+    assert said == []
+    path = run / "exhibits" / "mine.json"
+    record = json.loads(path.read_text())
+    first = record.pop(KEY)
+    path.write_text(json.dumps(record))
+    found = read(run, with_zoo=False, say=said.append)
+    assert said == ["mine: which primitive it realises"]
+    assert found.exhibits["mine"][KEY] == first == json.loads(path.read_text())[KEY]
+
+
+def test_where_the_tunnel_tests_no_primitive_a_line_says_so(demo, tmp_path):
+    run = shutil.copytree(demo / "runs" / "hmm-lstm", tmp_path / "chain")
+    found = read(run, with_zoo=False)
+    assert found.exhibits["chain"][KEY] is None
+    (line,) = primitives(found).notes
+    assert line.startswith("The tunnel hmm tests no single primitive, so there is no share of chain: an urn and")
+    text = render(found)
+    assert line in text and 'id="primitives"' not in text and "primitives" not in names(found)
+    assert len(headline(found)) == 1
+
+
+def test_fewer_episodes_than_evaluate_takes_are_told(run):
+    found = read(run, with_zoo=False)
+    record = dict(found.exhibits["mine"])
+    record[KEY] = record[KEY] | {"episodes": 266}
+    (line,) = primitives(replace(found, exhibits={"mine": record})).notes
+    assert line == "Measured for this page on the first 266 of evaluate's 4,096 test episodes: mine."
+
+
+def test_beside_a_study_a_run_has_a_row_of_its_own_and_the_studys_yardsticks(scratch, tmp_path):
+    more = Path(shutil.copytree(scratch / "runs" / "urn-transformer", tmp_path / "transformer"))
+    before = primitives(read(scratch, with_zoo=False))
+    found = read(scratch, with_zoo=False, runs=[more])
+    after = primitives(found)
+    assert [row.name for row in after.rows if row.name not in [row.name for row in before.rows]] == [
+        "transformer (run)"
+    ]
+    assert [row for row in after.rows if row.name == "transformer"] == [before.rows[0]]
+    assert after.columns == before.columns  # the same tunnel is the study's world
+    assert KEY not in found.exhibits["urn-transformer"]  # the study has measured that
+
+
+def test_a_trial_that_does_not_fit_costs_the_share_alone(run, monkeypatch):
+    subject = Subject("mine", load(run).recipe, load(run))
+    wrong = Trial("accumulation", {"uniform": wt.baselines(Urn(symbols=3, length=6))["uniform"]}, where="nowhere")
+    monkeypatch.setattr("windtunnel.report.own_shares.trial_of", lambda tunnel: wrong)
+    monkeypatch.setattr("windtunnel.study.primitive_shares.trial_of", lambda tunnel: wrong)
+    found = own_share(subject)
+    assert found is not None and "where = 'nowhere'" in found["missing"]
+    assert f"mine has no share: {found['missing']}." in primitives(read(run, with_zoo=False)).notes

@@ -1,0 +1,60 @@
+"""The primitive that a run's own tunnel tests: which share of it its networks realise, beside the yardsticks.
+
+The networks of a study have theirs in its cells.  Those of any other run are held against the same predictors here, on
+the first of `evaluate`'s test episodes (on all of them where the network is small), and what came out is kept in the
+run's exhibit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from windtunnel.errors import InputError
+from windtunnel.models import describe
+from windtunnel.report.curves import SEED, how_many
+from windtunnel.report.exhibit import keep
+from windtunnel.report.subjects import Subject
+from windtunnel.study.primitive_shares import shares
+from windtunnel.study.trials import trial_of
+
+KEY = "primitive"
+OWN = ""  # among the yardsticks, which all have a name
+
+
+def own_share(subject: Subject, device: str = "cpu") -> dict[str, Any] | None:
+    """Plain data; None where the tunnel tests no single primitive.
+
+    share     the record of the networks' own;  rows  name -> that of a yardstick
+    episodes  how many of `evaluate`'s;  missing  instead of all these, why there is none
+    """
+    tunnel, size = subject.tunnel, describe(subject.networks[0]).params
+    episodes = how_many(tunnel, device, size)
+    try:
+        asked = trial_of(tunnel)
+        if asked is None:
+            return None
+        everyone = {OWN: subject.networks, **{f"B: {name}": p for name, p in asked.without.items()}, **asked.others}
+        found = shares(everyone, tunnel, episodes=episodes, seed=SEED, device=device)
+    except InputError as error:  # a trial of somebody else's that does not fit costs itself alone
+        return {"missing": str(error)}
+    rows = {name: share.to_dict() for name, share in found.items()}
+    return {"share": rows.pop(OWN), "rows": rows, "episodes": episodes}
+
+
+def add_shares(
+    folder: Path,
+    exhibits: dict[str, dict[str, Any]],
+    subjects: Iterable[Subject],
+    device: str = "cpu",
+    say: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Measure the shares that exhibits of these subjects lack, and keep them for the next time."""
+    for subject in subjects:
+        record = exhibits.get(subject.name)
+        if record is None or (KEY in record and "missing" not in (record[KEY] or {})):
+            continue
+        say(f"{subject.name}: which primitive it realises")
+        record[KEY] = own_share(subject, device)
+        keep(folder, subject.name, record)
