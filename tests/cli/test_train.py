@@ -309,7 +309,9 @@ def test_a_gpu_that_is_not_here(refusal, monkeypatch, tmp_path):
 
 def test_a_tracker_that_is_not_installed(refusal, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    assert "windtunnel[wandb]" in refusal("train", *TINY, "--tracker", "wandb", "--out", tmp_path / "run")
+    assert "must be installed first (pip install wandb)" in refusal(
+        "train", *TINY, "--tracker", "wandb", "--out", tmp_path / "run"
+    )
 
 
 @dataclass(frozen=True)

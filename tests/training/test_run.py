@@ -192,7 +192,7 @@ def test_weights_older_than_the_run_are_told(run, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_loading_onto_an_absent_gpu_is_told_in_one_line(run):
-    with pytest.raises(InputError, match="device = 'cuda': must be cpu here"):
+    with pytest.raises(InputError, match="device = 'cuda': must be cpu: torch sees no GPU here"):
         load(run.path, device="cuda")
 
 

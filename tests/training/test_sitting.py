@@ -443,7 +443,7 @@ def test_sparse_gradients_train_as_dense_ones_do(tmp_path):
 def test_a_gpu_that_is_absent_is_told_in_one_line(tmp_path, device):
     with pytest.raises(InputError) as error:
         train(recipe=RECIPE, device=device, out=tmp_path / "run")
-    assert f"device = '{device}': must be cpu here" in one_line(error)
+    assert f"device = '{device}': must be cpu" in one_line(error)
     assert not (tmp_path / "run").exists()
 
 
