@@ -34,5 +34,21 @@ def test_what_is_no_device_is_told_in_one_line(device):
 
 @pytest.mark.parametrize("device", ["cuda:99", torch.device("cuda:99")], ids=repr)
 def test_a_gpu_that_is_not_here_is_told_in_one_line(device):
-    with pytest.raises(InputError, match=r"^device = 'cuda:99': must be cpu here, or one of the \d+ GPUs"):
+    with pytest.raises(InputError, match=r"^device = 'cuda:99': must be cpu"):
         require_device(device)
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (0, "must be cpu: torch sees no GPU here"),
+        (1, "must be cpu, or cuda or cuda:0 (1 GPU here)"),
+        (4, "must be cpu, or cuda:0 to cuda:3 (4 GPUs here)"),
+    ],
+)
+def test_which_gpus_there_are_is_said_plainly(count, told, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(InputError) as error:
+        require_device("cuda:9")
+    assert str(error.value) == f"device = 'cuda:9': {told}"

@@ -70,7 +70,9 @@ def require_device(device: str | torch.device) -> str:
         raise InputError(f"device = {given!r}: must be cpu, cuda or cuda:N")
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if (wanted.index or 0) >= found:
-        raise InputError(f"device = {given!r}: must be cpu here, or one of the {found} GPUs that torch can see")
+        last = "cuda or cuda:0" if found == 1 else f"cuda:0 to cuda:{found - 1}"
+        seen = f"cpu, or {last} ({found} GPU{'s' * (found != 1)} here)" if found else "cpu: torch sees no GPU here"
+        raise InputError(f"device = {given!r}: must be {seen}")
     return given
 
 

@@ -102,6 +102,24 @@ def test_longer_than_trained(runs, output):
     assert len(re.findall(r"95% interval .*\n .* over sequences ", shown)) == 2  # one seed
 
 
+def test_longer_than_trained_names_every_baseline_once(runs, output, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    words = ("evaluate", runs / "hmm", "--length", 7, "--episodes", 100, "--device", "cpu")
+    told = json.loads(output(*words, "--json"))
+    shown = output(*words)
+    for name, score in told["baselines"].items():
+        (row,) = re.findall(rf"^ {name} .*$", shown, re.MULTILINE)
+        numbers = [word for word in row.split()[1:] if not word.startswith("±")]
+        beyond = told["beyond"]["baselines"][name]
+        kl, error = (show.number(beyond[metric]["mean"]) for metric in ("kl_bits", "entropy_mae_bits"))
+        assert numbers[0] == show.number(score["kl_bits"]["mean"]) and numbers[-2:] == [kl, error]
+    (row,) = re.findall(r"^ constant entropy .*$", shown, re.MULTILINE)
+    ends = [show.number(part["entropy_yardstick_bits"]) for part in (told, told["beyond"])]
+    assert row.split()[2:] == ends
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, output(*words).splitlines())) <= 80
+
+
 def test_text(runs, output):
     place = runs / "deep" / "bijection"
     shown = output("evaluate", place, "--episodes", 100, "--device", "cpu")

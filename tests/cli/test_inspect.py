@@ -250,7 +250,7 @@ def test_a_shipped_network_serves_as_a_run(tmp_path, monkeypatch, inspected, cap
     [
         ("", ["inspect must be followed by the folder of a run"]),
         ("nowhere", ["nowhere: there is no such folder"]),
-        ("hmm --only tarot", ["only = 'tarot'", "must name at least one of keys, alignment"]),
+        ("hmm --only tarot", ["error: --only = 'tarot': must name at least one of keys, alignment"]),
         ("hmm --only ,", ["must name at least one of keys"]),
         ("hmm --episodes 1", ["--episodes = 1"]),
         ("hmm --untrained -1", ["--untrained = -1"]),
@@ -399,13 +399,44 @@ def test_a_run_that_is_being_trained_may_be_inspected(place, inspected):
         inspected(place, "--only", "lens")
 
 
-def test_a_folder_that_cannot_be_written_to_is_one_line(place, refusal, monkeypatch):
-    def read_only(path, mode="r", *arguments, **options):
+@pytest.fixture
+def read_only(place, monkeypatch):
+    """From now on the run lies where nothing can be written; permissions alone would not stop everybody."""
+
+    def refuse(path, mode="r", *arguments, **options):
         if not mode.startswith("r") and str(path).startswith(str(place)):
             raise PermissionError(13, os.strerror(13), str(path))
         return builtins.open(path, mode, *arguments, **options)
 
-    for module in (files, lock):
-        monkeypatch.setattr(module, "open", read_only, raising=False)
+    def begin():
+        for module in (files, lock):
+            monkeypatch.setattr(module, "open", refuse, raising=False)
+
+    return begin
+
+
+def test_a_folder_that_cannot_be_written_to_is_one_line(place, refusal, read_only):
+    read_only()
     line = refusal("inspect", place, *ALIKE, "--only", "lens")
     assert line == f"windtunnel: error: {place / 'survey.json'}: cannot be written (Permission denied)\n"
+
+
+def test_a_finished_survey_is_printed_from_where_nothing_can_be_written(place, inspected, refusal, read_only):
+    """Also with what this network cannot be asked; but nothing is measured that could not be kept."""
+    shown, _ = inspected(place, "--only", "keys,lens,exchange,dynamics")
+    told = json.loads(inspected(place, "--only", "lens,dynamics", "--json")[0])
+    inspected(place, "--only", "keys,lens,exchange,dynamics")
+    before = {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+    read_only()
+    again, said = inspected(place, "--only", "keys,lens,exchange,dynamics")
+    *lines, last = again.splitlines()
+    assert said == [] and last == f"read: {place / 'survey.json'} (it cannot be written to)"
+    assert lines == shown.splitlines()[:-1] and "not measured: " in shown
+    records = json.loads(inspected(place, "--only", "lens,dynamics", "--json")[0])["records"]
+    assert records == told["records"]
+    assert "not measured: horoscope: no such instrument" in inspected(place, "--only", "lens,horoscope")[0]
+    for words in (["--only", "lens,ablate"], ["--only", "lens", "--replace"], []):
+        line = refusal("inspect", place, *ALIKE, *words)
+        assert line == f"windtunnel: error: {place / 'survey.json'}: cannot be written (Permission denied)\n"
+    assert "made with other settings (seed 0)" in refusal("inspect", place, *ALIKE, "--only", "lens", "--seed", 3)
+    assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before

@@ -69,6 +69,8 @@ def test_a_plugin_serves_every_command(tmp_path):
     assert done.returncode == 0, done.stderr
     done = windtunnel(tmp_path, "evaluate", "r", "--episodes", 20, "--json", WINDTUNNEL_PLUGINS="mine")
     assert json.loads(done.stdout)["tunnel"]["name"] == "small-world"
+    (run,) = json.loads(windtunnel(tmp_path, "--plugin", "mine", "runs", ".", "--json").stdout)["runs"]
+    assert run["state"] == "finished" and run["parameters"] == json.loads(done.stdout)["parameters"] > 0
     done = windtunnel(tmp_path, "--plugin", "mine", "inspect", "r", "--only", "flip", "--episodes", 8)
     assert done.returncode == 0 and "evidence flip" in done.stdout
     done = windtunnel(tmp_path, "--plugin", "mine", "inspect", "r", "--only", "flip,values,swap,roles", "--episodes", 8)
@@ -198,7 +200,7 @@ def test_a_page_of_a_run_that_needs_a_plugin_says_what_to_type(tunnel, model, tm
     assert "windtunnel --plugin mine report all --no-zoo\n" in (tmp_path / "all" / "report.html").read_text()
 
 
-def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal):
+def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal, output):
     place = tmp_path / "own"
     place.mkdir()
     for file in (runs / "hmm").rglob("*"):
@@ -210,6 +212,8 @@ def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal)
     record["recipe"]["model"], record["model"] = "blind", None
     (place / "recipe.json").write_text(json.dumps(record))
     assert "its architecture 'blind' must be registered first" in refusal("evaluate", place)
+    (run,) = json.loads(output("runs", place, "--json"))["runs"]
+    assert run["state"] == "finished" and run["parameters"] is None  # and what there is without it is told
 
 
 @pytest.mark.parametrize(

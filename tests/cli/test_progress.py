@@ -11,7 +11,7 @@ import pytest
 
 from windtunnel.cli import progress
 from windtunnel.cli.main import main
-from windtunnel.cli.progress import Bars, HeadedLines, Several, bar, watch
+from windtunnel.cli.progress import Bars, HeadedLines, Several, bar, bar_or_lines, watch
 from windtunnel.training import Recipe, train
 from windtunnel.tunnels import Bijection
 
@@ -131,6 +131,18 @@ def test_scoring_says_what_it_is_at(command, runs, monkeypatch, capsys):
     capsys.readouterr()
     assert main([command, *where, "--episodes", "64"]) == 0
     assert not heard and capsys.readouterr().err == ""
+
+
+def test_a_long_job_that_nobody_watches_says_every_few_seconds_where_it_is(monkeypatch, capsys):
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    for wanted, expected in ((True, "3/6  c\n6/6  f\n"), (False, "")):
+        with bar_or_lines(wanted) as tell:
+            for done, name in enumerate("abcdef"):
+                now[0] += 2.0
+                tell(name, done, 6)
+        assert capsys.readouterr().err == expected
 
 
 def test_several_tell_all():

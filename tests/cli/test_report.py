@@ -94,7 +94,7 @@ def test_refusals(run_folder, refusal, tmp_path):
     assert "there is no such folder" in refusal("report", tmp_path / "no")
     assert "must be a results folder" in refusal("report", tmp_path, "--no-zoo")
     assert "must be a file, not a folder" in refusal("report", run_folder, "--out", tmp_path)
-    assert "only = 'cat': must be one of" in refusal("figures", run_folder, "--no-zoo", "--only", "cat")
+    assert "error: --only = 'cat': must be one of" in refusal("figures", run_folder, "--no-zoo", "--only", "cat")
     assert "figures must be followed by a folder with runs or results" in refusal("figures")
     (tmp_path / "file").write_text("")
     assert "must be a folder" in refusal("figures", run_folder, "--out", tmp_path / "file")

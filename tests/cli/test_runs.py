@@ -255,7 +255,7 @@ def test_export_leaves_out_what_is_damaged_and_says_so(mixed, capsys):
 def test_export_without_pyarrow(runs, refusal, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     line = refusal("export", runs, "--out", tmp_path / "table.parquet")
-    assert "windtunnel[export]" in line and "csv" in line
+    assert "must be csv unless the package pyarrow is installed (pip install pyarrow)" in line
     assert not (tmp_path / "table.parquet").exists()
 
 

@@ -141,7 +141,7 @@ def test_time_is_up_and_then_it_goes_on(train, tmp_path):
     assert code == 0 and "stopped after" in said
     assert "0/12" in shown and "the same command goes on" in shown
     code, shown, said = train("--out", out)
-    assert code == 0 and f"windtunnel: continuing {out}\n" in said and "12/12" in shown
+    assert code == 0 and f"windtunnel: continuing {out} from step 0 of 12\n" in said and "12/12" in shown
     assert wt.load(out).finished
 
 
@@ -172,7 +172,7 @@ def test_a_signal_saves_and_says_how_to_resume(number, code, tmp_path):
         return  # going on is the same
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0 and "300/300" in done.stdout
-    assert f"continuing {out}" in done.stderr and f"from step {stood} of 300" in done.stderr
+    assert f"continuing {out} from step {stood} of 300\n" in done.stderr
     assert wt.load(out).finished
 
 
@@ -247,6 +247,46 @@ def test_a_folder_that_cannot_be_used(train, refusal, tmp_path):
     assert "format = 99" in refusal("train", *TINY, "--out", out)
 
 
+def test_a_start_that_failed_does_not_keep_the_folder(train, tmp_path):
+    """A batch that no machine has memory for; then the corrected command."""
+    out = tmp_path / "run"
+    code, _, said = train("--batch", 10**11, "--out", out)
+    assert code == 2 and "error: not enough memory" in said.splitlines()[-1]
+    code, _, said = train("--out", out)
+    begun = "was begun with batch = 100000000000, not 8, and no step was trained: it is started over"
+    assert code == 0 and f"windtunnel: {out} {begun}\n" in said and wt.load(out).finished
+
+
+def test_a_tunnel_that_differs_in_one_field_is_told_by_that_field(train, refusal, tmp_path):
+    out = tmp_path / "run"
+    assert train("--out", out)[0] == 0
+    line = refusal("train", *TINY, "--out", out, "--symbols", 5)
+    assert f"{out}: holds a run with symbols = 4, not 5; give the same" in line
+
+
+def test_a_list_of_checkpoints_that_is_lost(train, refusal, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert train("--out", out)[0] == 0
+    before = {file: file.read_bytes() for file in out.rglob("*.safetensors")}
+    (out / "seed-0" / "checkpoints.json").unlink()
+    for words in (["train", *TINY, "--out", out], ["evaluate", out]):
+        line = refusal(*words)
+        assert f"{out}/seed-0: holds resume-00000012.safetensors and 4 more but no checkpoints.json" in line
+    assert main(["runs", str(out)]) == 0 and "but no checkpoints.json" in " ".join(capsys.readouterr().out.split())
+    assert {file: file.read_bytes() for file in out.rglob("*.safetensors")} == before
+    code, _, said = train("--out", out, "--earlier")
+    assert code == 0 and "nothing to do" in said and wt.load(out).finished
+
+
+def test_a_bad_field_of_a_recipe_names_its_file(train, refusal, tmp_path):
+    out = tmp_path / "run"
+    assert train("--out", out)[0] == 0
+    file = out / "recipe.json"
+    file.write_text(file.read_text().replace('"steps": 12', '"steps": "many"'))
+    for words in (["train", *TINY, "--out", out], ["evaluate", out]):
+        assert refusal(*words) == f"windtunnel: error: {file}: steps = 'many': must be a whole number of at least 1\n"
+
+
 def test_a_damaged_checkpoint(train, tmp_path):
     out = tmp_path / "run"
     assert train("--out", out, "--max-minutes", "1e-9")[0] == 0
@@ -269,7 +309,9 @@ def test_a_gpu_that_is_not_here(refusal, monkeypatch, tmp_path):
 
 def test_a_tracker_that_is_not_installed(refusal, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "wandb", None)
-    assert "windtunnel[wandb]" in refusal("train", *TINY, "--tracker", "wandb", "--out", tmp_path / "run")
+    assert "must be installed first (pip install wandb)" in refusal(
+        "train", *TINY, "--tracker", "wandb", "--out", tmp_path / "run"
+    )
 
 
 @dataclass(frozen=True)

@@ -280,7 +280,7 @@ def test_bad_options_are_refused_in_one_line(options, words):
         ([Reads(), Reads], Shown(), "subject = the class Reads"),
         (Run, Shown(), "subject = the class Run"),
         ([], Shown(), "at least one"),
-        (3, Shown(), "subject = a int"),
+        (3, Shown(), "subject = an int"),
         ([Reads(), "x"], Shown(), "subject = a str"),
         ("runs/first", Shown(), "a run's folder is opened by load(…), a shipped network by zoo.load(…)"),
     ],
@@ -299,9 +299,9 @@ def test_a_gpu_that_is_absent_is_told_before_any_network_is_loaded():
         def models(self):
             raise AssertionError("loaded")
 
-    with pytest.raises(InputError, match=r"^device = 'cuda': must be cpu here"):
+    with pytest.raises(InputError, match=r"^device = 'cuda': must be cpu: torch sees no GPU here"):
         evaluate(Heavy(), Shown(), device="cuda")
-    with pytest.raises(InputError, match=r"^device = 'cuda': must be cpu here"):
+    with pytest.raises(InputError, match=r"^device = 'cuda': must be cpu: torch sees no GPU here"):
         evaluate_parts({"a": Heavy()}, Shown(), {"": None}, device="cuda")
 
 

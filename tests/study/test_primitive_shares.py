@@ -126,14 +126,14 @@ def test_a_tunnel_of_ones_own_says_itself_what_it_tests(says):
 @pytest.mark.parametrize(
     ("subject", "tunnel", "told"),
     [
-        (3, URN, "subject = a int: must be a predictor"),
+        (3, URN, "subject = an int: must be a predictor"),
         ("runs/first", URN, r"subject = a str: .* a run's folder is opened by load\(…\)"),
         (Path("runs/first"), URN, r"a run's folder is opened by load\(…\)"),
         ({"a": UNIFORM}, URN, "subject = a dict: must be a predictor"),
         (Window, URN, "subject = the class Window: must be an instance of it"),
         (lambda tunnel: Window(tunnel), URN, "subject = a function: must be a predictor"),
         ([], URN, r"subject = \[\]: must be"),
-        ([UNIFORM, 3], URN, "subject = a int"),
+        ([UNIFORM, 3], URN, "subject = an int"),
         (UNIFORM, None, "tunnel = None: must be a tunnel, .* bring their own"),
         (Window(URN), None, "tunnel = None: must be a tunnel, .* bring their own"),
         (UNIFORM, "urn", "tunnel = 'urn': must be a tunnel"),

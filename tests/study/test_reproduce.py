@@ -13,6 +13,7 @@ import pytest
 from tests.study.micro import micro
 from windtunnel.errors import InputError
 from windtunnel.study import StudyFolder, reproduce
+from windtunnel.study.quantity import number
 from windtunnel.study.running import making
 from windtunnel.training import Diverged, files
 
@@ -78,6 +79,27 @@ def test_the_ledger_has_every_claim(whole):
     entries = whole.ledger()
     assert len(entries) > 40 and {entry["outcome"] for entry in entries} == {"not tested at this scale"}
     assert all(entry["reasons"] for entry in entries)
+
+
+def test_every_cell_says_which_of_how_many_it_is_and_of_what_each_kl_is(tmp_path):
+    said: list[str] = []
+    study = reproduce(out=tmp_path, plan=PLAN, device="cpu", say=said.append)
+    names = [cell.name for cell in PLAN.cells]
+    begun = [line for line in said if line.startswith("cell ")]
+    assert begun == [f"cell {k} of 3: {name}" for k, name in enumerate(names, 1)]
+    ended = {line.partition(":")[0]: line for line in said if ": KL " in line}
+    assert list(ended) == names
+    cell, line = study.cell(names[2]), ended[names[2]]
+    kl, share = number(cell["conditions"]["home"]["metrics"]["kl_bits"]["mean"]), cell["primitive"]
+    assert line.startswith(f"{names[2]}: KL {kl:.3g} bits at all readouts; at those that need it, binding ")
+    bits = (
+        f"KL {share['kl_bits']:.4g} against {share['base_bits']:.3g} bits of familiarity, the best predictor without it"
+    )
+    assert bits in line
+    said.clear()
+    (tmp_path / "cells" / f"{names[2]}.json").unlink()
+    reproduce(out=tmp_path, plan=PLAN, device="cpu", say=said.append)
+    assert [line for line in said if line.startswith("cell ")] == [f"cell 3 of 3: {names[2]}"]  # those done count
 
 
 def test_a_finished_study_is_left_alone(whole):

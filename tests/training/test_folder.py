@@ -61,7 +61,7 @@ def go_on(folder, **options):
 
 def test_undamaged_it_goes_on_from_the_last_state(stopped, whole):
     run, said = go_on(stopped)
-    assert said == [f"continuing {stopped}", "seed 0: from step 6 of 8"]
+    assert said == [f"continuing {stopped} from step 6 of 8"]
     assert contents(stopped) == whole and run.finished
 
 
@@ -79,7 +79,7 @@ def test_a_damaged_state_names_the_file_and_the_intact_one(stopped, whole, how):
     )
     assert contents(stopped) == before  # refusing changes nothing
     run, said = go_on(stopped, earlier=True)
-    assert said[-1] == "seed 0: from step 4 of 8"
+    assert said == [f"continuing {stopped} from step 4 of 8"]
     assert contents(stopped) == whole and run.finished
 
 
@@ -102,7 +102,7 @@ def test_a_damaged_older_state_does_not_matter(stopped, whole):
 
 def test_earlier_without_damage_goes_on_from_the_last_state(stopped, whole):
     _, said = go_on(stopped, earlier=True)
-    assert said[-1] == "seed 0: from step 6 of 8"
+    assert said == [f"continuing {stopped} from step 6 of 8"]
     assert contents(stopped) == whole
 
 
@@ -177,7 +177,7 @@ def test_last_weights_and_last_state_lost_together(tmp_path, whole):
     with pytest.raises(InputError, match=r"resume-00000008\.safetensors: is missing; .* add --earlier to continue"):
         go_on(tmp_path)
     _, said = go_on(tmp_path, earlier=True)
-    assert said == [f"continuing {tmp_path}", "seed 0: from step 6 of 8"]
+    assert said == [f"continuing {tmp_path} from step 6 of 8"]
     assert contents(tmp_path) == whole
 
 
@@ -189,6 +189,17 @@ def test_a_finished_seed_s_weights_are_made_again_while_another_goes_on(tmp_path
     (tmp_path / "run" / "seed-0" / "step-00000008.safetensors").unlink()
     train(recipe=recipe, out=tmp_path / "run", device="cpu")
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
+
+
+def test_seeds_that_stand_apart_are_told_one_by_one(tmp_path):
+    recipe = RECIPE.with_options(seeds=(0, 1, 2))
+    train(recipe=recipe, out=tmp_path, device="cpu")
+    shutil.rmtree(tmp_path / "seed-2")
+    RunFolder(tmp_path).seed(1).forget_after(6)
+    said = []
+    train(recipe=recipe, out=tmp_path, device="cpu", say=said.append)
+    each = ["seed 0: from step 8 of 8", "seed 1: from step 6 of 8"]
+    assert said == [f"continuing {tmp_path} from step 0 to 8 of 8", *each]
 
 
 def test_one_seed_that_has_to_go_back_does_not_keep_another_s_weights_from_being_made_again(tmp_path):
@@ -263,7 +274,7 @@ def test_going_on_with_a_history_that_was_cut_short_says_so(stopped, whole):
     cut(metrics, 1)  # of 0, 3, 6
     run, said = go_on(stopped)
     told = "ends at step 0, but the run was validated at step 6: it was cut short; it goes on without the missing part"
-    assert said[1:] == [f"{metrics}: {told}", "seed 0: from step 6 of 8"]
+    assert said == [f"continuing {stopped} from step 6 of 8", f"{metrics}: {told}"]
     assert [record["step"] for record in run.metrics()] == [0, 8] and metrics.read_text().splitlines()[0] == kept
     written = whole["seed-0/step-00000008.safetensors"]
     assert contents(stopped)["seed-0/step-00000008.safetensors"] == written
@@ -273,7 +284,7 @@ def test_going_back_behind_the_cut_writes_all_of_it_again(stopped, whole):
     cut(stopped / "seed-0" / "metrics.jsonl", 2)  # of 0, 3, 6: the state of step 4 needs no more
     states(stopped)[1].unlink()
     _, said = go_on(stopped, earlier=True)
-    assert said == [f"continuing {stopped}", "seed 0: from step 4 of 8"] and contents(stopped) == whole
+    assert said == [f"continuing {stopped} from step 4 of 8"] and contents(stopped) == whole
 
 
 @pytest.mark.parametrize(
@@ -293,6 +304,17 @@ def test_a_folder_of_another_format_is_refused_and_left_as_it_is(tmp_path, recor
             attempt()
         assert told in str(error.value) and "\n" not in str(error.value)
     assert contents(tmp_path) == {"recipe.json": json.dumps(record).encode()}
+
+
+def test_a_bad_field_of_a_recipe_is_told_with_its_file(stopped):
+    file = stopped / "recipe.json"
+    file.write_text(file.read_text().replace('"steps": 8', '"steps": "many"'))
+    before = contents(stopped)
+    for attempt in (lambda: load(stopped), lambda: go_on(stopped)):
+        with pytest.raises(InputError) as error:
+            attempt()
+        assert str(error.value) == f"{file}: steps = 'many': must be a whole number of at least 1"
+    assert contents(stopped) == before
 
 
 def test_a_damaged_recipe_is_told_in_one_line(tmp_path):

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import warnings
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from windtunnel.models.mlp import MLP
 from windtunnel.training import Run, load, train
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.network import Network
+from windtunnel.tunnels import Bijection
 
 RECIPE = tiny(seeds=(4, 2), average=0.5)  # ladder 1, 2, 6
 
@@ -167,6 +169,17 @@ def test_weights_of_different_steps_are_not_taken_for_one_network_s_seeds(run, t
         _ = apart.models
 
 
+def test_a_run_is_told_by_its_model_its_tunnel_and_its_recipe_s_name():
+    def told(**options):
+        return repr(Run(tiny(**options))).partition(":")[0]
+
+    assert told() == "<Run of transformer on bijection"
+    assert told(name="quick") == "<Run of transformer on bijection (quick)"
+    assert told(variant="mamba", tunnel=SMALL_HMM, name="hmm-mamba") == "<Run of mamba on hmm"
+    own = dataclass(frozen=True)(type("Own", (Bijection,), {}))  # registered nowhere
+    assert told(tunnel=own(4, 4), name="") == "<Run of transformer on Own"
+
+
 def test_weights_older_than_the_run_are_told(run, tmp_path):
     stopped = cut(run, tmp_path / "stopped", 4, 4)
     assert "step 4 of 6 (weights of step 2)" in repr(stopped)
@@ -179,7 +192,7 @@ def test_weights_older_than_the_run_are_told(run, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_loading_onto_an_absent_gpu_is_told_in_one_line(run):
-    with pytest.raises(InputError, match="device = 'cuda': must be cpu here"):
+    with pytest.raises(InputError, match="device = 'cuda': must be cpu: torch sees no GPU here"):
         load(run.path, device="cuda")
 
 

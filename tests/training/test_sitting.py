@@ -129,8 +129,8 @@ def test_a_finished_folder_is_left_alone(tmp_path):
         ({"warmup": 9}, "warmup = 2, not 9"),
         ({"seeds": (0, 1)}, "seeds = (0,), not (0, 1)"),
         ({"model": "mamba"}, "model = 'transformer', not 'mamba'"),
-        ({"model_options": {"depth": 1}}, "model_options = {'depth': 2, 'width': 16, 'heads': 2}, not {'depth': 1}"),
-        ({"tunnel": SMALL_HMM}, "tunnel = {'name': 'bijection'"),
+        ({"model_options": {"depth": 1}}, "depth = 2, not 1, width = 16, not left out, and heads = 2, not left out"),
+        ({"tunnel": SMALL_HMM}, "tunnel = 'bijection', not 'hmm'; give the same options"),
     ],
 )
 def test_a_folder_of_another_recipe_is_refused_and_the_field_named(tmp_path, options, told):
@@ -325,14 +325,14 @@ def test_divergence_says_what_is_kept(tmp_path, monkeypatch, every, rungs, bad, 
         ({"preset": "paper"}, "preset = 'paper': must be one of standard, quick"),
         ({"optimiser": "sgd"}, "optimiser = 'sgd': must be one of adamw, muon"),
         ({"device": "tpu"}, "device = 'tpu': must be cpu, cuda or cuda:N"),
-        ({"tracker": "paper"}, "tracker = 'paper': must be one of none, tensorboard"),
+        ({"tracker": "paper"}, "tracker = 'paper': must be one of none, print, tensorboard"),
         (
             {"tracker": None},
-            "tracker = None: must be one of none, tensorboard, trackio, wandb, or an object with start,",
+            "tracker = None: must be one of none, print, tensorboard, trackio, wandb, or an object with start,",
         ),
         (
             {"tracker": Silent},
-            "Silent'>: must be one of none, tensorboard, trackio, wandb, or an object with start, log",
+            "Silent'>: must be one of none, print, tensorboard, trackio, wandb, or an object with start, log",
         ),
         ({"tunnel": Unnamed()}, "tunnel = Unnamed: must be registered with windtunnel.tunnels.register first"),
         ({"tunnel": None, "recipe": "quick"}, "recipe = 'quick': must be a windtunnel.training.Recipe"),
@@ -443,7 +443,7 @@ def test_sparse_gradients_train_as_dense_ones_do(tmp_path):
 def test_a_gpu_that_is_absent_is_told_in_one_line(tmp_path, device):
     with pytest.raises(InputError) as error:
         train(recipe=RECIPE, device=device, out=tmp_path / "run")
-    assert f"device = '{device}': must be cpu here" in one_line(error)
+    assert f"device = '{device}': must be cpu" in one_line(error)
     assert not (tmp_path / "run").exists()
 
 

@@ -99,7 +99,7 @@ def test_a_missing_package_is_told_in_one_line(tmp_path, monkeypatch, name):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(InputError) as error:
         train(recipe=RECIPE, tracker=name, out=tmp_path / "run", device="cpu")
-    expected = f"tracker = {name!r}: must be installed first (pip install 'windtunnel[{name}]')"
+    expected = f"tracker = {name!r}: the package of that name must be installed first (pip install {name})"
     assert str(error.value) == expected
     assert not (tmp_path / "run").exists()
 

@@ -8,7 +8,7 @@ from typing import Literal
 from windtunnel import tunnels
 from windtunnel.cli import show
 from windtunnel.cli.flags import Switch
-from windtunnel.cli.progress import bar
+from windtunnel.cli.progress import bar_or_lines
 from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.errors import require_int
@@ -36,7 +36,7 @@ def run(words: list[str]) -> None:
     require_int("--episodes", options.episodes, 1)
     found = baselines(tunnel)
     drawn = {"episodes": options.episodes, "seed": options.seed, "stream": options.stream}
-    with bar(not options.json) as progress:
+    with bar_or_lines(not options.json) as progress:
         scores = evaluate_all(found, tunnel, **drawn, progress=progress)
     if options.json:
         _print_json(tunnel, options, scores)

@@ -16,7 +16,7 @@ from windtunnel.cli.flags import Device, Int, Switch
 from windtunnel.cli.no_numbers import no_numbers
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import open_run
-from windtunnel.cli.progress import bar
+from windtunnel.cli.progress import bar_or_lines
 from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe
 from windtunnel.environment import default_device, require_device
@@ -89,7 +89,7 @@ def run(words: list[str]) -> None:
     drawn = {"episodes": options.episodes, "seed": options.seed, "stream": options.stream, "device": device}
     asked = trial_of(tunnel)
     sharing = None if asked is None else Sharing(tunnel, asked)  # from the same reading: no network reads twice
-    with bar(not options.json) as progress:
+    with bar_or_lines(not options.json) as progress:
         try:
             scores = evaluate_parts(everyone, tunnel, parts, **drawn, progress=progress, watch=sharing)
         except NotNumbers as error:
@@ -106,6 +106,8 @@ def run(words: list[str]) -> None:
         first, last = trained + 1, tunnel.readouts
         show.print_text(f"\nbeyond the trained length: readouts {first} to {last} alone", "bold")
         _print_result(subject, beyond)
+    others = None if beyond is None else {OWN: beyond.run, **beyond.baselines}
+    print_scores({OWN: everywhere.run, **everywhere.baselines}, "predictor", others)
     print_legend("predictor")
 
 
@@ -149,7 +151,6 @@ def _print_result(subject: Run, result: Result) -> None:
         show.print_text(_window(result.window))
     if result.share is not None:
         show.print_text(str(result.share))
-    print_scores({OWN: score, **result.baselines}, "predictor")
 
 
 def _by_position(kl: np.ndarray) -> str:

@@ -91,7 +91,7 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
         import pyarrow.parquet as parquet
     except ImportError:
         raise InputError(
-            "--format = 'parquet': needs pyarrow (pip install 'windtunnel[export]'); must be csv without it"
+            "--format = 'parquet': must be csv unless the package pyarrow is installed (pip install pyarrow)"
         ) from None
     kinds = [pyarrow.string()] * 3 + [pyarrow.int64()] * 2 + [pyarrow.float64()] * 3
     schema = pyarrow.schema(list(zip(COLUMNS, kinds, strict=True)))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from windtunnel.cli import plugins
 from windtunnel.cli.flags import Device, Folder, Runs, Switch, shown
-from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.parse import as_typed, parse_folder
 from windtunnel.cli.place import require_shown
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
@@ -45,7 +45,8 @@ def run(words: list[str]) -> None:
     by = Asked("figures", words[1:], plugins.named())
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say, asked=by)
     only = None if options.only is None else [name for name in options.only.split(",") if name]
-    written = write_figures(source, out, only=only, say=say)
+    with as_typed("only"):
+        written = write_figures(source, out, only=only, say=say)
     for lack in missing(source):
         print(f"missing: {lack.what}: {lack.command}")  # unwrapped: commands and paths are there to be copied
     print(f"figures: {out} ({len(written)} files)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Switch, shown
 from windtunnel.cli.no_numbers import no_numbers
-from windtunnel.cli.parse import parse_folder
+from windtunnel.cli.parse import as_typed, parse_folder
 from windtunnel.cli.place import is_shipped, open_run
 from windtunnel.cli.progress import say, stages
 from windtunnel.cli.survey import print_all, print_summary
@@ -18,10 +18,12 @@ from windtunnel.cli.tunnel import describe
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require_int
 from windtunnel.fidelity.predictor import NotNumbers
+from windtunnel.geometry.instruments import LADDER
 from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
-from windtunnel.mechanism.inspect import NAMES, selected, settings_of
+from windtunnel.mechanism.inspect import NAMES, Entry, selected, settings_of, title
 from windtunnel.mechanism.survey_file import NAME, to_dict
 from windtunnel.training import Run
+from windtunnel.training.files import require_writable
 from windtunnel.training.lock import locked
 from windtunnel.tunnels.random import check_seed
 
@@ -64,10 +66,19 @@ def run(words: list[str]) -> None:
     require_int("--untrained", options.untrained, 0)
     check_seed(options.seed, "seed")
     only = None if options.only is None else [name for name in options.only.split(",") if name]
-    selected(only)  # a selection that matches nothing is refused before anything is loaded
+    with as_typed("only"):
+        selected(only)  # a selection that matches nothing is refused before anything is loaded
     subject = open_run(folder, "inspect", device=require_device(options.device or default_device()))
     settings: dict[str, Any] = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
     place = Path("runs") / f"zoo-{folder}" if is_shipped(folder) else folder
+    try:
+        require_writable(place / NAME)
+    except InputError:
+        found = None if options.replace else _finished(place, settings_of(subject, **settings), subject, only)
+        if found is None:  # there is something to measure, and no place for it
+            raise
+        _print(options, folder, subject, found, None, f"read: {place / NAME} (it cannot be written to)")
+        return
     with locked(place, only=NAME):  # not the run's own lock: one that is being trained may be looked into
         alike = settings_of(subject, **settings)
         earlier = _rest(place, alike, selected(only)[0]) if options.replace else _earlier(place, alike)
@@ -85,22 +96,24 @@ def run(words: list[str]) -> None:
         if not any(survey.measurements()):
             raise InputError(f"{folder}: nothing could be measured: {_reasons(survey)}")
         path = save_survey(whole, place)
-    if options.json:
-        show.print_json({"run": str(folder), **to_dict(survey)})
-    else:
-        _print(options, folder, subject, survey, earlier, path)
+    _print(options, folder, subject, survey, earlier, f"written: {path}")
     if survey.broken:
         raise InputError(f"{folder}: broke down: {', '.join(survey.broken)}; given again, they are tried again")
 
 
-def _print(options: Inspect, folder: Path, subject: Run, survey: Survey, earlier: Survey | None, path: Path) -> None:
+def _print(options: Inspect, folder: Path, subject: Run, survey: Survey, earlier: Survey | None, last: str) -> None:
+    """The survey as it was asked for; `last` is the line that tells where it is kept."""
+    if options.json:
+        show.print_json({"run": str(folder), **to_dict(survey)})
+        return
     show.print_text(f"{folder}: {subject.recipe.model}, seeds {', '.join(map(str, subject.recipe.seeds))}", "bold")
     show.print_text(describe(subject.tunnel))
     show.print_text(show.drawn_from(options.episodes, options.seed, "test"))
     print_all(survey) if options.all else print_summary(survey)
     if earlier is not None and (names := list(dict.fromkeys(entry.instrument for entry, _ in earlier.measurements()))):
         show.print_text(f"kept from the earlier survey: {', '.join(names)}")
-    _print_end(survey, path)
+    _print_end(survey)
+    print(last)  # unwrapped: a path is there to be copied
 
 
 def _keep(survey: Survey, folder: Path, kept: list[Path]) -> None:
@@ -115,6 +128,24 @@ def _stopped(replace: bool, kept: bool) -> str:
         return "stopped before anything was measured: what was there is as it was"
     again = "the same command without --replace" if replace else "the same command"
     return f"stopped: what has been measured is kept, and {again} goes on from there"
+
+
+def _finished(place: Path, settings: dict[str, Any], subject: Run, only: list[str] | None) -> Survey | None:
+    """What was asked for, where all of it was measured in the same way before; otherwise None.
+
+    What could not be measured, and did not break down, counts: it would be tried again only where there is room.
+    """
+    wanted, strangers = selected(only)
+    whole = _earlier(place, settings)
+    if whole is None:
+        return None
+    seeds = [[None] if name == LADDER else subject.recipe.seeds for name in wanted]
+    asked = {title(name, seed) for name, of in zip(wanted, seeds, strict=True) for seed in of}
+    found = whole.of(wanted)
+    if asked - found.seconds.keys() or found.broken or not any(found.measurements()):
+        return None
+    entries = [entry for entry in found.entries if entry.instrument in wanted]
+    return replace(found, entries=[*entries, *(Entry(one.name, None, one) for one in strangers)])
 
 
 def _earlier(place: Path, settings: dict[str, Any]) -> Survey | None:
@@ -154,7 +185,7 @@ def _reasons(survey: Survey) -> str:
     return "; ".join(f"{name}: {reason}" for name, reason in survey.missing)
 
 
-def _print_end(survey: Survey, path: Path) -> None:
+def _print_end(survey: Survey) -> None:
     lacking: dict[str, list[str]] = {}  # reason -> names: a network without taps has one reason for many
     for name, reason in survey.missing:
         lacking.setdefault(reason, []).append(name)
@@ -165,4 +196,3 @@ def _print_end(survey: Survey, path: Path) -> None:
         " its standard deviations; p: against the strongest null, one-sided unless the effect may lie on both sides.",
         "dim",
     )
-    print(f"written: {path}")  # unwrapped: a path is there to be copied

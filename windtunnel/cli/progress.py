@@ -131,6 +131,28 @@ def bar(wanted: bool = True) -> Iterator[Stage]:
         yield lambda name, done, total: bars.update(task, description=name, completed=done, total=total)
 
 
+_TELL_S = 5.0
+"""How long a job may be silent where nobody watches a bar; short ones are done by then, and say nothing."""
+
+
+@contextmanager
+def bar_or_lines(wanted: bool = True) -> Iterator[Stage]:
+    """A bar while a terminal is watching, else a line every few seconds, for a job of many short stages."""
+    if not wanted or sys.stderr.isatty():
+        with bar(wanted) as told:
+            yield told
+        return
+    last = time.monotonic()
+
+    def tell(name: str, done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _TELL_S:
+            last = time.monotonic()
+            print(f"{done + 1}/{total}  {name}", file=sys.stderr, flush=True)
+
+    yield tell
+
+
 class Several:
     """Some trackers as one."""
 

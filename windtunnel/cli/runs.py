@@ -92,12 +92,18 @@ def _read(run: Run) -> dict[str, Any]:
 
 
 def _parameters(run: Run) -> int | None:
-    """From the model's shape alone, without its weights; None for an architecture that is not built in."""
+    """From the model's shape alone, without its weights; None for an architecture that cannot be built here."""
     spec = run.folder.spec()
-    if spec is None:
+    if spec is not None:
+        with torch.device("meta"):
+            return models.describe(models.from_spec(spec)).params
+    recipe = run.recipe
+    if recipe.model not in models.names():  # the plugin that registers it was not named
         return None
-    with torch.device("meta"):
-        return models.describe(models.from_spec(spec)).params
+    try:
+        return models.describe(models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)).params
+    except InputError:  # by now it takes other options, or fails: that is for `evaluate` to tell
+        return None
 
 
 def _row(record: dict[str, Any], folder: Path) -> list[str]:

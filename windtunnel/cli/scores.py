@@ -9,17 +9,21 @@ from windtunnel.cli import show
 from windtunnel.fidelity import Estimate, Score
 
 _SHARED = ("tunnel", "episodes", "seed", "stream", "where", "positions", "exact_accuracy", "entropy_yardstick_bits")
-_JUSTIFY = "lrrrrrr"
 
 
-def print_scores(scores: Mapping[str, Score], kind: str) -> None:
+def print_scores(scores: Mapping[str, Score], kind: str, beyond: Mapping[str, Score] | None = None) -> None:
     """A table of scores on the same episodes, and what exact inference and a constant entropy would have; `kind` heads
-    the column of names.  Where ± does not fit into every column, the KL alone keeps it."""
+    the column of names, `beyond` has the scores beyond the trained length.  Where ± does not fit into every column, the
+    KL alone keeps it."""
     columns = [kind, "KL", "entropy\nerror", "curve\nerror", "curve\nfloor", "TV", "accuracy"]
-    rows = _rows(scores, _cell)
-    if not show.fits(columns, rows, _JUSTIFY):
-        rows = _rows(scores, lambda value: show.number(value.mean))
-    show.print_table("", columns, rows, _JUSTIFY, spare=(columns[4], columns[5], columns[3]))
+    spare = (columns[4], columns[5], columns[3])
+    if beyond is not None:
+        columns, spare = [*columns, "KL\nbeyond", "entropy\nerror\nbeyond"], (*spare, columns[6])
+    justify = "l" + "r" * (len(columns) - 1)
+    rows = _rows(scores, _cell, beyond)
+    if not show.fits(columns, rows, justify):
+        rows = _rows(scores, lambda value: show.number(value.mean), beyond)
+    show.print_table("", columns, rows, justify, spare=spare)
 
 
 def print_legend(kind: str) -> None:
@@ -37,7 +41,9 @@ def plain_scores(scores: Mapping[str, Score]) -> dict[str, dict[str, Any]]:
     return {name: {k: v for k, v in score.to_dict().items() if k not in _SHARED} for name, score in scores.items()}
 
 
-def _rows(scores: Mapping[str, Score], cell: Callable[[Estimate], str]) -> list[list[str]]:
+def _rows(
+    scores: Mapping[str, Score], cell: Callable[[Estimate], str], beyond: Mapping[str, Score] | None
+) -> list[list[str]]:
     rows = [
         [
             name,
@@ -53,7 +59,11 @@ def _rows(scores: Mapping[str, Score], cell: Callable[[Estimate], str]) -> list[
     exact = next(iter(scores.values()))  # the exact belief is the same in every score
     rows.append(["constant entropy", "", show.number(exact.entropy_yardstick_bits), "", "", "", ""])
     rows.append(["exact belief", "0", "0", "0", "", "0", show.number(exact.exact_accuracy)])
-    return rows
+    if beyond is None:
+        return rows
+    more = [[_cell(score.kl_bits), cell(score.entropy_mae_bits)] for score in beyond.values()]
+    more += [["", show.number(next(iter(beyond.values())).entropy_yardstick_bits)], ["0", "0"]]
+    return [[*row, *two] for row, two in zip(rows, more, strict=True)]
 
 
 def _cell(value: Estimate) -> str:

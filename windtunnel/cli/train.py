@@ -26,7 +26,8 @@ from windtunnel.training.trackers import open_tracker
 
 @dataclass(frozen=True, kw_only=True)
 class Train(RecipeFlags):
-    """Train a model on a tunnel.  The same command again continues an unfinished run; a finished one is left alone."""
+    """Train a model on a tunnel.  The same command again continues an unfinished run; a finished one is left alone.
+    A folder in which no step was trained yet is free for other options."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder of the run."""
@@ -37,7 +38,8 @@ class Train(RecipeFlags):
     tracker: Literal["none", "tensorboard", "trackio", "wandb"] = "none"
     """Where else to log; each is an extra of the same name."""
     earlier: Switch = False
-    """If the last checkpoint is damaged, go on from the intact one before it."""
+    """If the last checkpoint is damaged, go on from the intact one before it; if checkpoints.json is lost, from the
+    last checkpoint that can be read."""
     json: Switch = False
     """Print one JSON document at the end instead of a table."""
 

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float64
 from torch import Tensor, nn
 
 from windtunnel.environment import require_device
-from windtunnel.errors import InputError, is_truth, require, require_choice, whole_number
+from windtunnel.errors import InputError, is_truth, one_of_kind, require, require_choice, whole_number
 from windtunnel.fidelity.baselines.common import Baseline
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.fidelity.score import Score, Where, score_fields
@@ -225,7 +225,7 @@ def unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunnel
                 wanted += "; a module becomes one by models.build(lambda tunnel: net, tunnel)"
             if isinstance(predictor, str | Path):
                 wanted += "; a run's folder is opened by load(…), a shipped network by zoo.load(…)"
-            raise InputError(f"subject = a {type(predictor).__name__}: must be {wanted}")
+            raise InputError(f"subject = {one_of_kind(predictor)}: must be {wanted}")
     tunnel = require_tunnel(tunnel, "; only a run and a network from the zoo bring their own")
     for predictor in predictors:
         _require_fit(predictor, tunnel)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, one_of_kind
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs
 
@@ -89,7 +89,7 @@ def checked_log_probs(predictor: Predictor, inputs: Inputs, tunnel: Tunnel) -> F
         return InputError(f"{type(predictor).__name__}.log_probs returned {found}: must be {wanted}")
 
     if not isinstance(returned, Tensor):
-        raise refuse(f"a {type(returned).__name__}")
+        raise refuse(one_of_kind(returned))
     if tuple(returned.shape) != expected:
         raise refuse(f"shape {tuple(returned.shape)}")
     if returned.dtype not in (torch.float32, torch.float64):

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from windtunnel.accidents import accident, misfit
-from windtunnel.errors import InputError, plain_number, require, require_choice, require_int
+from windtunnel.errors import InputError, plain_number, require, require_choice, require_int, with_article
 from windtunnel.models.adapt import Adapted, adapt, require_causal
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.describe import describe
@@ -144,7 +144,9 @@ def from_spec(spec: dict[str, Any], *, seed: int = 0) -> SequenceModel:
     try:
         shape, measures = cls.config_class(**config), Sizes(**sizes)
     except TypeError as error:
-        raise InputError(f"model spec = {spec!r}: must have the config and sizes of a {name} ({error})") from None
+        raise InputError(
+            f"model spec = {spec!r}: must have the config and sizes of {with_article(name)} ({error})"
+        ) from None
     with seeded(seed):
         return cls(shape, measures)
 

@@ -34,6 +34,7 @@ from windtunnel.training.stages import batch_told
 FORMAT = 1
 Z95, Z99 = 1.959964, 2.575829  # half widths of normal intervals, in standard errors
 MOST_BYTES = 40_000_000  # of all networks together
+DIGITS = 7  # of a commit, in a table
 SHOWN = {"labels": "labels", "posterior": "exact belief"}
 SCORED = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "accuracy")
 LOSSLESS = 0.1  # float16 is kept where it raises the KL, on the same episodes, by at most this share of the half width
@@ -183,6 +184,16 @@ def _scores(model: nn.Module, run: Run, episodes: int) -> dict[str, Any]:
     return {metric: estimate_record(getattr(found, metric)) for metric in SCORED}
 
 
+def _short(commit: str | None) -> str:
+    """A commit in a table; cards have as many digits as they were told.
+
+    >>> _short("a750073b0076-dirty"), _short(None)
+    ('a750073-dirty', '')
+    """
+    digits, *rest = (commit or "").split("-")
+    return "-".join([digits[:DIGITS], *rest])
+
+
 def table() -> str:
     """All networks as a Markdown table, for zoo/README.md."""
     lines = [
@@ -208,6 +219,6 @@ def table() -> str:
         training = f"{recipe.steps:,} × {batch} sequences on the {SHOWN[recipe.supervision]}, seed {recipe.seeds[0]}"
         network = f"{recipe.model}, {known['parameters']:,} parameters"
         numbers = (kl.brief(2), error.brief(2), f"{right.mean:.4f}")
-        rows.append((name, world, network, training, known["dtype"], *numbers, known["commit"]))
+        rows.append((name, world, network, training, known["dtype"], *numbers, _short(known["commit"])))
     lines += markdown(columns, rows)
     return "\n".join(lines) + "\n"

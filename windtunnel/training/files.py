@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
@@ -134,6 +134,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except SafetensorError as error:
         raise InputError(f"{path}: must be safetensors, but is damaged ({error})") from None
+
+
+def stored_step(path: Path) -> int | None:
+    """The step that `write_tensors` was told, of a whole file; None where it cannot be read or does not say."""
+    try:
+        with safe_open(path, "pt") as file:  # also looks whether the file is as long as its tensors are
+            return int((file.metadata() or {})["step"])
+    except (SafetensorError, OSError, LookupError, ValueError):
+        return None
 
 
 def intact(path: Path, sha256: str) -> bool:

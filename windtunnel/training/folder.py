@@ -9,7 +9,8 @@
       step-00000100.safetensors    weights on the ladder
       resume-00000500.safetensors  everything needed to go on; the last two are kept
 
-Weights are on disk before the list that names them, so a kill at any moment leaves a folder that can go on.
+The list is there before the first weights, and weights are on disk before the list names them, so a kill at any moment
+leaves a folder that can go on.  Weights without a list were not left by a kill, and are not written over (`lost_list`).
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ from windtunnel.training.files import (
     write_json,
     write_tensors,
 )
+from windtunnel.training.lost_list import LIST, PATTERNS, listing, lost_list
 from windtunnel.training.recipe import Recipe
 
 FORMAT = 1
-TRAINED = ("checkpoints.json", "metrics.jsonl", "step-*.safetensors", "resume-*.safetensors")  # in a seed's folder
+TRAINED = (LIST, "metrics.jsonl", *PATTERNS.values())  # in a seed's folder
 _KEPT = 2  # resumable states per seed: should the last be damaged, the one before it is intact
 
 
@@ -78,7 +80,16 @@ class RunFolder:
         return read_versioned(self.path / "recipe.json", FORMAT)
 
     def recipe(self) -> Recipe:
-        """The recipe it was started with."""
+        """The recipe it was started with; raises where what was trained is another one's, or is no longer listed."""
+        recipe = self.stored_recipe()
+        for seed in recipe.seeds:
+            if lost := lost_list(self.seed(seed), recipe):
+                raise InputError(lost)
+            self.seed(seed).require_within(recipe.steps)
+        return recipe
+
+    def stored_recipe(self) -> Recipe:
+        """The recipe as recipe.json has it, whatever else is in the folder; a bad field is told with the file."""
         plain = self._record().get("recipe")
         world = plain.get("tunnel") if isinstance(plain, dict) else None
         name = world.get("name") if isinstance(world, dict) else None
@@ -87,10 +98,10 @@ class RunFolder:
                 f"{self.path}: its tunnel {name!r} must be registered first: windtunnel.tunnels.register, "
                 "or on the command line --plugin MODULE"
             )
-        recipe = Recipe.from_dict(plain)
-        for seed in recipe.seeds:
-            self.seed(seed).require_within(recipe.steps)
-        return recipe
+        try:
+            return Recipe.from_dict(plain)
+        except InputError as error:
+            raise InputError(f"{self.path / 'recipe.json'}: {error}") from None
 
     def spec(self) -> dict[str, Any] | None:
         """The exact shape of the model; None for a model that is not built in."""
@@ -123,12 +134,16 @@ class SeedFolder:
         self.path = path
 
     def _list(self) -> dict[str, list[dict[str, Any]]]:
-        path = self.path / "checkpoints.json"
+        path = self.path / LIST
         if not path.exists():
             return {"ladder": [], "resume": []}
-        listed = read_json(path)
+        way_out = "remove it, and --earlier makes it again from the files beside it"
+        try:
+            listed = read_json(path)
+        except InputError as error:
+            raise InputError(f"{error}; {way_out}") from None
         if not _is_list_of_checkpoints(listed):
-            raise InputError(f"{path}: must list checkpoints by step, file and sha256, but is damaged")
+            raise InputError(f"{path}: must list checkpoints by step, file and sha256, but is damaged; {way_out}")
         return listed
 
     # --- writing
@@ -145,12 +160,14 @@ class SeedFolder:
                 path.unlink(missing_ok=True)
 
     def _save(self, kind: str, file: str, step: int, tensors: dict[str, Tensor]) -> None:
-        sha256 = write_tensors(self.path / file, tensors, {"step": str(step)})
         listed = self._list()
+        if not (self.path / LIST).exists():  # first of all: weights without it are then no kill's, see `lost_list`
+            write_json(self.path / LIST, listed)
+        sha256 = write_tensors(self.path / file, tensors, {"step": str(step)})
         kept = [entry for entry in listed[kind] if entry["step"] != step]
         kept = sorted([*kept, {"step": step, "file": file, "sha256": sha256}], key=lambda entry: entry["step"])
         listed[kind] = kept[-_KEPT:] if kind == "resume" else kept
-        write_json(self.path / "checkpoints.json", listed)
+        write_json(self.path / LIST, listed)
 
     def forget_after(self, step: int) -> None:
         """Drop metrics and rungs beyond a step: training goes on from there and will write them again.
@@ -164,14 +181,24 @@ class SeedFolder:
         listed, records = self._list(), [record for record in self.metrics() if record["step"] <= step]
         kept = {kind: [entry for entry in entries if entry["step"] <= step] for kind, entries in listed.items()}
         if kept != listed:
-            write_json(self.path / "checkpoints.json", kept)
+            write_json(self.path / LIST, kept)
         text = "".join(json.dumps(plain_record(record)) + "\n" for record in records)
         write_bytes(self.path / "metrics.jsonl", text.encode())
 
     def log(self, record: dict[str, Any]) -> None:
         append_line(self.path / "metrics.jsonl", plain_record(record))
 
+    def list_again(self) -> None:
+        """Make a list that is lost from the files that are there."""
+        listed = listing(self.path)
+        write_json(self.path / LIST, listed | {"resume": listed["resume"][-_KEPT:]})
+
     # --- reading
+    def begun(self) -> bool:
+        """Has a step been taken, as far as list and metrics tell?"""
+        listed = self._list()
+        return any(record["step"] > 0 for record in [*listed["ladder"], *listed["resume"], *self.metrics()])
+
     def require_within(self, steps: int) -> None:
         """Raise where more steps were taken than the recipe has: then it is another one's."""
         listed = self._list()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from windtunnel import models
+from windtunnel import models, tunnels
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, Unregistered, require_choice
 from windtunnel.models.registry import Factory
@@ -62,11 +62,15 @@ class Run:
         return RunFolder(self.path)
 
     def __repr__(self) -> str:
-        name, seeds = self.recipe.name or self.recipe.model, len(self.recipe.seeds)
+        """On one line: what was trained where, by which recipe, and how far."""
+        recipe, seeds = self.recipe, len(self.recipe.seeds)
+        world = _kind(recipe.tunnel)
+        by = f" ({recipe.name})" if recipe.name not in ("", f"{world}-{recipe.model}") else ""
         step, where = self.steps if self._step is None else self._step, f", {self.path}" if self.path else ""
         given = sorted({self._weights_step(seed) for seed in self.recipe.seeds})
         weights = "" if given == [step] else f" (weights of step {' and '.join(map(str, given))})"
-        return f"<Run of {name}: {seeds} seed{'s' * (seeds != 1)}, step {step} of {self.recipe.steps}{weights}{where}>"
+        told = f"{seeds} seed{'s' * (seeds != 1)}, step {step} of {recipe.steps}{weights}{where}"
+        return f"<Run of {recipe.model} on {world}{by}: {told}>"
 
     @cached_property
     def models(self) -> list[nn.Module]:
@@ -162,7 +166,9 @@ class Run:
         return self.folder.seed(self.recipe.seeds[0] if seed is None else seed).ladder()
 
     def metrics(self, seed: int | None = None) -> list[dict[str, Any]]:
-        """Training history of a seed (default: the first): records with step, loss_bits, kl_bits, entropy_mae_bits.
+        """Training history of one seed: records with step, loss_bits, kl_bits, entropy_mae_bits.
+
+        seed  which of `run.recipe.seeds`; without it the history is that of the first alone, not of all seeds
 
         One that was cut short is an error: its last record would be taken for where the run stands.
         """
@@ -194,6 +200,11 @@ class Run:
         """Wall-clock seconds of training and of set-up (building, compiling, capturing), over all sittings."""
         records = self._timings if self.path is None else self.folder.timings()
         return {kind: sum(record.get(f"{kind}_s", 0.0) for record in records) for kind in ("train", "setup")}
+
+
+def _kind(tunnel: Tunnel) -> str:
+    """The name a tunnel is registered by; of one that is not, its class."""
+    return next((name for name in tunnels.names() if tunnels.get(name) is type(tunnel)), type(tunnel).__name__)
 
 
 def load(

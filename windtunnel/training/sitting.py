@@ -18,15 +18,19 @@ from windtunnel.environment import environment
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.models.registry import Factory
+from windtunnel.training.differences import differences
 from windtunnel.training.engine import Engine, out_of_memory
 from windtunnel.training.folder import RunFolder, SeedFolder
+from windtunnel.training.lost_list import lost_list
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
+from windtunnel.training.rehearsal import rehearse
 from windtunnel.training.run import Run
 from windtunnel.training.schedule import ladder_steps
 from windtunnel.training.signals import StopRequest
 from windtunnel.training.stopwatch import Stopwatch
 from windtunnel.training.trackers import StepTracker, Tracker
+from windtunnel.training.untrained import clear, untrained
 
 _GPU_CHUNK = 50  # graph replays between two looks at the host's wishes (stop, broken loss)
 
@@ -70,12 +74,12 @@ class Sitting:
         """Train every seed that is not finished."""
         recipe = self.recipe
         if folder is not None:
-            if folder.exists():
-                _require_same(folder, recipe)
+            if folder.exists() and not self._starts_over(folder):
+                self._require_listed(folder)
                 if self._has_all_weights(folder) and Run(recipe, path=folder.path).finished:
                     self.say(f"{folder.path} is finished ({recipe.steps} steps); nothing to do")
                     return Run(recipe, path=folder.path, device=self.device, factory=self.factory)
-                self.say(f"continuing {folder.path}")
+                self.say(f"continuing {folder.path} from step {self._standing(folder)} of {recipe.steps}")
             else:
                 folder.require_known()
                 folder.create(recipe, self.spec)
@@ -100,6 +104,37 @@ class Sitting:
             factory=self.factory,
             device=self.device,
         )
+
+    def _starts_over(self, folder: RunFolder) -> bool:
+        """Is the folder another recipe's, of which no step was trained?  Then it is cleared for this one.
+
+        Anything else that differs is refused: a folder goes on only with the recipe it was started with.
+        """
+        told = differences(folder.stored_recipe(), self.recipe)
+        if not told:
+            return False
+        if not untrained(folder):
+            raise InputError(
+                f"{folder.path}: holds a run with {told}; give the same options to continue it, or another folder"
+            )
+        self.spec = rehearse(self.recipe, self.factory)  # before anything changes
+        clear(folder)
+        self.say(f"{folder.path} was begun with {told}, and no step was trained: it is started over")
+        return True
+
+    def _require_listed(self, folder: RunFolder) -> None:
+        """Raise where what was trained is not this recipe's, or not listed; with `earlier` it is listed again."""
+        for seed in self.recipe.seeds if self.earlier else ():
+            place = folder.seed(seed)
+            if lost_list(place, self.recipe):
+                place.list_again()
+                self.say(f"seed {seed}: its list of checkpoints was lost, and is made again from the files")
+        folder.recipe()
+
+    def _standing(self, folder: RunFolder) -> str:
+        """The step, or where seeds stand at different ones the steps, that training goes on from."""
+        steps = {max(0, folder.seed(seed).resume_step(self.earlier)) for seed in self.recipe.seeds}
+        return " to ".join(map(str, sorted({min(steps), max(steps)})))
 
     def _train_group(self, seeds: tuple[int, ...], folder: RunFolder | None, stop: StopRequest) -> bool:
         """Take some seeds to the end together.  False if stopped before it; everything is saved then."""
@@ -219,7 +254,7 @@ class Sitting:
             steps.add(step)
             place.forget_after(step)
         (step,) = steps
-        if step >= 0:
+        if step >= 0 and len(self.recipe.seeds) > 1:
             self.say(f"seed {', '.join(str(n.seed) for n in networks)}: from step {step} of {self.recipe.steps}")
         return step
 
@@ -293,21 +328,3 @@ def _next_event(step: int, recipe: Recipe, rungs: set[int]) -> int:
     """The next step at which something is logged or saved."""
     periodic = [every * (step // every + 1) for every in (recipe.validate_every, recipe.checkpoint_every)]
     return min([*periodic, *(rung for rung in rungs if rung > step), recipe.steps])
-
-
-def _require_same(folder: RunFolder, recipe: Recipe) -> None:
-    """A folder goes on only with the recipe it was started with; the first difference is named."""
-    there, here = _flat(folder.recipe()), _flat(recipe)
-    for name in here:
-        if there[name] != here[name]:
-            raise InputError(
-                f"{folder.path}: holds a run with {name} = {there[name]!r}, not {here[name]!r}; "
-                "give the same options to continue it, or another folder"
-            )
-
-
-def _flat(recipe: Recipe) -> dict[str, Any]:
-    """A recipe's options by the names under which `train` takes them."""
-    plain = recipe.to_dict()
-    parts = plain.pop("optimiser") | plain.pop("schedule")
-    return plain | {"first_batch": recipe.first_batch, "optimiser": parts.pop("kind")} | parts

@@ -63,7 +63,8 @@ def train(
     tracker         who is told of every validation: "print" for a line each on the error stream, "tensorboard",
                     "trackio", "wandb" (extras of those names), or an object with start, log and finish
     max_minutes     stop after that long with everything saved; the same call goes on from there
-    earlier         if the last saved state is damaged, go on from the intact one before it
+    earlier         if the last saved state is damaged, go on from the intact one before it; if the list of what is
+                    saved is lost, make it again from the files that are there, unchecked
     say             told one line when something is worth a line (continuing, already finished, stopped, a warm-up
                     that was shortened to fit the steps); by default nobody, or with tracker="print" whoever reads along
     turn            makes a context to step in, entered once everything is built: lets several processes share a card

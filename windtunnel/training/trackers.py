@@ -125,6 +125,6 @@ def open_tracker(tracker: str | Tracker) -> Tracker:
         __import__("tensorboard" if tracker == "tensorboard" else tracker)
     except ImportError:
         raise InputError(
-            f"tracker = {tracker!r}: must be installed first (pip install 'windtunnel[{tracker}]')"
+            f"tracker = {tracker!r}: the package of that name must be installed first (pip install {tracker})"
         ) from None
     return TensorBoard() if tracker == "tensorboard" else Logbook(tracker)

@@ -124,7 +124,7 @@ class Tunnel(metaclass=TunnelType):
     def with_length(self, length: int) -> Self:
         """The same world, longer or shorter."""
         if "length" not in getattr(self, "__dataclass_fields__", {}):
-            raise InputError(f"length = {length!r}: a {type(self).__name__} tunnel has no length to change")
+            raise InputError(f"length = {length!r}: the tunnel {type(self).__name__} has no length to change")
         return replace(self, length=length)  # type: ignore[type-var]
 
 

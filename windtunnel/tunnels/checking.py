@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from windtunnel.accidents import accident
-from windtunnel.errors import InputError, require, require_int, whole_number
+from windtunnel.errors import InputError, one_of_kind, require, require_int, whole_number
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
 
@@ -162,7 +162,7 @@ class _Told:
         value = self.value
         if isinstance(value, Tensor):
             return f"shape {tuple(value.shape)}, {_kind(value.dtype)} on {value.device}"
-        return str(value) if value is None or isinstance(value, str) else f"a {type(value).__name__}"
+        return str(value) if value is None or isinstance(value, str) else one_of_kind(value)
 
 
 def _kind(dtype: torch.dtype) -> str:

@@ -24,6 +24,7 @@ from windtunnel.study.running.inspecting import Inspecting
 from windtunnel.study.running.overlap import overlap
 from windtunnel.study.running.pause import OutOfTime
 from windtunnel.study.running.rate import Rate
+from windtunnel.study.share import Share
 from windtunnel.training import Diverged, Recipe, Run, train
 from windtunnel.training.folder import RunFolder
 
@@ -116,7 +117,7 @@ class Making:
             if not seeds:
                 return None
             _leave_out(RunFolder(place), recipe.with_options(seeds=seeds))
-            heading = f"{name}: {recipe.steps} steps, {len(seeds)} seed{'s' * (len(seeds) != 1)}"
+            heading = f"training {name}: {recipe.steps} steps, {len(seeds)} seed{'s' * (len(seeds) != 1)}"
             try:
                 run = train(
                     recipe=recipe,
@@ -224,10 +225,12 @@ def _leave_out(folder: RunFolder, recipe: Recipe) -> None:
 
 
 def _summary(name: str, record: dict[str, Any]) -> str:
-    """What came of a cell, on one line."""
+    """What came of a cell, on one line: the KL at all readouts, then the share of the primitive at those that need it,
+    where the KL may be another, beside that of the best predictor without it."""
     home, share = record["conditions"]["home"], record["primitive"]
-    told = [f"KL {number(home['metrics']['kl_bits']['mean']):.3g} bits" if "metrics" in home else home["missing"]]
-    told += [f"{share['primitive']} {share['told']}"] if share else []
+    kl = f"KL {number(home['metrics']['kl_bits']['mean']):.3g} bits at all readouts" if "metrics" in home else ""
+    told = [kl or home["missing"]]
+    told += [f"at those that need it, {Share.of_record(share)}"] if share else []
     told += [f"failed: {', '.join(record['failed'])}"] if record["failed"] else []
     told += [", ".join(f"{kind} {s:.0f} s" for kind, s in record["seconds"].items() if kind != "gpu")]
     return f"{name}: {'; '.join(told)}"

@@ -165,6 +165,7 @@ class Sitting:
             return
         else:
             self.check_time()
+            self.say(self._begins(making.cell))
             try:
                 making.make()
             except Waits as other:
@@ -173,6 +174,11 @@ class Sitting:
             self.known = Known.of(self.folder.cells().values())
         if not self.scope.train_only:
             making.inspecting.complete(again=earlier)
+
+    def _begins(self, cell: Cell) -> str:
+        """The line that begins a cell, `cell 5 of 12: urn-lstm`; those that are done count too."""
+        names = [one.name for one in self.scope.cells(self.plan)]
+        return f"cell {names.index(cell.name) + 1} of {len(names)}: {cell.name}"
 
     def _until_finished(self, cell: Cell) -> float:
         """Seconds, if every other lane trains as long before its turn comes."""
