@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,3 +93,11 @@ def test_a_record_comes_back_from_json():
     assert again.to_dict() == found.to_dict() and again.arrays is arrays
     unknown = record(math.nan, {}, note="not identifiable")
     assert math.isnan(Measurement.from_dict(unknown.to_dict()).value)
+
+
+def test_it_is_shown_on_one_line():
+    found = Measurement(
+        "bits lost", 0.5, 0.4, 0.6, "sequences", {"layer": 0}, "bits", {"untrained": np.array([0.1, 0.3])}
+    )
+    assert repr(found) == f"<bits lost (layer 0): 0.5 [0.4, 0.6] bits; untrained 0.2, p {found.p_value:.2g}>"
+    assert repr(replace(found, nulls={}, note="no null")) == "<bits lost (layer 0): 0.5 [0.4, 0.6] bits; no null>"

@@ -43,6 +43,17 @@ def test_every_seed_is_measured_by_every_instrument_in_both_rooms(run, survey):
     assert {*NAMES} >= {"keys", "clusters", "heads", "shift", "dynamics"} and len(set(NAMES)) == len(NAMES)
 
 
+def test_a_survey_is_a_table_with_a_row_for_every_measurement(survey):
+    rows, pairs = survey.rows(), list(survey.measurements())
+    assert len(rows) == len(pairs)
+    for row, (entry, found) in zip(rows, pairs, strict=True):
+        assert (row["instrument"], row["seed"], row["name"]) == (entry.instrument, entry.seed, found.name)
+        assert {k.removeprefix("where: "): v for k, v in row.items() if k.startswith("where: ")} == dict(found.where)
+        assert np.array_equal([row[p] for p in ("value", "low", "high")], [found.value, found.low, found.high], True)
+        assert row["p_value"] == found.p_value and (row["null"] is None) == (found.strongest_null is None)
+        assert not any(isinstance(value, dict | list | np.ndarray) for k, value in row.items() if "where" not in k)
+
+
 def test_progress_is_told_before_each_instrument(run):
     told: list[tuple[str, int, int]] = []
     inspect(run, only="lens", episodes=4, untrained=1, progress=lambda *stage: told.append(stage))

@@ -80,6 +80,14 @@ class Measurement:
             if np.isnan(sample).any():  # NaN compares as "not extreme", which would make anything significant
                 raise InputError(f"measurement {self.name!r}: null {name!r} must be numbers, not NaN")
 
+    def __repr__(self) -> str:
+        """On one line: the number, its place, and what it is held against."""
+        place = ", ".join(f"{key} {value}" for key, value in self.where.items())
+        told = f"{self.name}{f' ({place})' * bool(place)}: {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        null = self.strongest_null
+        held = f"; {null} {np.mean(self.nulls[null]):.4g}, p {self._p(null):.2g}" if null is not None else ""
+        return f"<{told}{f' {self.unit}' * bool(self.unit)}{held}{f'; {self.note}' * bool(self.note)}>"
+
     @property
     def strongest_null(self) -> str | None:
         """The null that comes closest to the value."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -113,6 +114,20 @@ class Survey:
         for entry in self.entries:
             if isinstance(entry.found, Measurement) and instrument in (None, entry.instrument):
                 yield entry, entry.found
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every measurement as one flat record, e.g. for `pandas.DataFrame(survey.rows())`.
+
+        Its place has a column for each part (`where: layer`); `null` is the mean of the strongest null.
+        """
+        return [
+            {"instrument": entry.instrument, "seed": entry.seed, "name": found.name}
+            | {f"where: {part}": value for part, value in found.where.items()}
+            | {part: getattr(found, part) for part in ("value", "low", "high", "over", "unit", "strongest_null")}
+            | {"null": None if (null := found.strongest_null) is None else float(np.mean(found.nulls[null]))}
+            | {part: getattr(found, part) for part in ("effect", "p_value", "searched", "note")}
+            for entry, found in self.measurements()
+        ]
 
 
 def title(instrument: str, seed: int | None) -> str:
