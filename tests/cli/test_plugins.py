@@ -43,7 +43,7 @@ wt.models.register("blind", Blind)
 def windtunnel(folder, *words: object, **environment: str) -> subprocess.CompletedProcess:
     """The command in a process of its own, as plugins change what a process knows."""
     command = [sys.executable, "-P", "-m", "windtunnel", *map(str, words)]  # -P: as the installed script, no cwd
-    settings = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment}
+    settings = {**os.environ, "COLUMNS": "160", "PYTHONPATH": os.pathsep.join(sys.path), **environment}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, env=settings)
 
 

@@ -1,7 +1,8 @@
 """What older instruments read otherwise, said only beside a reading that it concerns.
 
 Before revision 3 the whole state of a network with a convolution was read without the window of that convolution, which
-is carried on as well.  A survey knows its revision; the cells of a study do not tell theirs.
+is carried on as well.  A survey knows its revision, and so does each reading of a study; those of the first studies do
+not tell theirs.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.mechanism.inspect import REVISION
 from windtunnel.study.evidence import _null_error, null_mean
 from windtunnel.study.folder.files import in_lines, markdown, rounded
 from windtunnel.study.running.surveying import DRAWN, job_names, thinned, told
@@ -28,6 +29,7 @@ def test_a_reading_is_kept_small_with_its_seed():
     )
     kept, missing = told([reading, Missing("keys", "an LSTM has no keys")], seed=4)
     assert kept["where"] == {"seed": 4, "layer": 2} and kept["value"] == 0.33333 and "arrays" not in kept
+    assert kept["revision"] == REVISION
     assert null_mean(kept, "random vectors") == pytest.approx(draws.mean(), abs=1e-4)
     assert _null_error(kept, "random vectors") == pytest.approx(draws.std() / 199**0.5, rel=0.25)  # 199 draws, not 9
     assert _null_error(kept, "untrained") == pytest.approx(draws.std() / 5**0.5, rel=0.25)  # five networks, whatever

@@ -18,7 +18,7 @@ from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.instruments import LADDER
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.inspect import INSTRUMENTS, title
+from windtunnel.mechanism.inspect import INSTRUMENTS, REVISION, title
 from windtunnel.study.folder.files import rounded
 from windtunnel.study.quantity import number
 from windtunnel.training import Run
@@ -76,7 +76,8 @@ class _Bench:
 
 
 def told(readings: Iterable[Measurement | Missing], seed: int | None = None) -> list[dict[str, Any]]:
-    """Readings as they are kept: without arrays, rounded, long null samples thinned (`draws`: their true numbers)."""
+    """Readings as they are kept: without arrays, rounded, long null samples thinned (`draws`: their true numbers), and
+    with the revision of the instruments, as a cell may be read in several sittings."""
     kept = []
     for reading in readings:
         if isinstance(reading, Missing):
@@ -84,6 +85,7 @@ def told(readings: Iterable[Measurement | Missing], seed: int | None = None) -> 
             continue
         marked = reading if seed is None else replace(reading, where={"seed": seed, **reading.where})
         record = marked.to_dict() | _per_seed(reading)
+        record["revision"] = REVISION
         record["draws"] = {null: len(sample) for null, sample in record["nulls"].items()}
         record["nulls"] = {null: thinned(sample) for null, sample in record["nulls"].items()}
         kept.append(rounded(record))
