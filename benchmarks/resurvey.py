@@ -4,8 +4,8 @@
 
 Each of those networks is one seed of a cell of `results/paper`.  What the study asked of that seed is asked again: the
 same instruments, as many episodes of the same stream, as many untrained networks.  A reading *moved* if its interval
-then and its interval now do not overlap.  At last the new readings take the place of the old ones of that seed, and
-every claim is judged anew.
+then and its interval now do not overlap.  At last the new readings of all these networks take the place of the old
+ones, and every claim is judged anew.
 """
 
 from __future__ import annotations
@@ -54,23 +54,32 @@ def read_again(name: str, cell: Cell) -> tuple[int, dict[str, list[Reading]]]:
 
 
 def compared(name: str, then: Iterable[Reading], now: Mapping[str, list[Reading]]) -> list[dict[str, Any]]:
-    """One row per instrument: readings that both have, those that only the new one has, and the ones that moved.
+    """One row per instrument: readings that both have, those that only the new one has, and the ones that moved; and a
+    row for what is read no more, where there is any.
 
     crossed  readings whose p came to lie on the other side of 0.05
     """
     old = {_key(reading): reading for reading in then}
-    rows = []
+    rows, met = [], set()
     for instrument, readings in now.items():
         mine = {_key(reading): reading for reading in readings if "missing" not in reading}
         pairs = [(old[key], reading) for key, reading in mine.items() if key in old]
+        met |= mine.keys()
         row = {"network": name, "instrument": instrument, "both": len(pairs), "only_now": len(mine) - len(pairs)}
         crossed = sum(_shown(before) != _shown(after) for before, after in pairs)
-        rows.append(row | {"crossed": crossed, "moved": [_moved(*pair) for pair in pairs if _apart(*pair)]})
+        rows.append(
+            row | {"only_then": 0, "crossed": crossed, "moved": [_moved(*pair) for pair in pairs if _apart(*pair)]}
+        )
+    if lost := len(old.keys() - met):
+        nothing = {"both": 0, "only_now": 0, "only_then": lost, "crossed": 0, "moved": []}
+        rows.append({"network": name, "instrument": "none any more"} | nothing)
     return rows
 
 
 def _key(reading: Reading) -> str:
-    return json.dumps([reading["name"], reading.get("where", {})], sort_keys=True)
+    """What it is of.  The mixers of networks without attention were once called that, too."""
+    name = reading["name"].replace("late mixers off", "late attention off")
+    return json.dumps([name, reading.get("where", {})], sort_keys=True)
 
 
 def _apart(then: Reading, now: Reading) -> bool:
@@ -93,12 +102,18 @@ def _moved(then: Reading, now: Reading) -> dict[str, Any]:
     return {"name": now["name"], "where": now["where"]} | numbers
 
 
-def verdicts_with(cells: Mapping[str, Cell], name: str, seed: int, now: Mapping[str, list[Reading]]) -> dict[str, str]:
-    """Claim -> outcome, with the readings of one seed of one cell exchanged for others."""
+def exchanged(cells: Mapping[str, Cell], name: str, seed: int, now: Mapping[str, list[Reading]]) -> dict[str, Cell]:
+    """The cells with the readings of one seed of one of them exchanged for others, under the names of the old ones."""
     kept = [reading for reading in cells[name]["survey"] if reading.get("where", {}).get("seed") != seed]
+    names = {_key(reading): reading["name"] for reading in cells[name]["survey"]}
     fresh = [reading for readings in now.values() for reading in readings if "missing" not in reading]
-    changed = {**cells, name: cells[name] | {"survey": kept + fresh}}
-    return {claim: verdict.outcome for claim, verdict in judge(CLAIMS, Evidence(changed)).items()}
+    fresh = [{**reading, "name": names.get(_key(reading), reading["name"])} for reading in fresh]
+    return {**cells, name: cells[name] | {"survey": kept + fresh}}
+
+
+def outcomes(cells: Mapping[str, Cell]) -> dict[str, str]:
+    """Claim -> outcome."""
+    return {claim: verdict.outcome for claim, verdict in judge(CLAIMS, Evidence(cells)).items()}
 
 
 def main() -> None:
@@ -115,37 +130,32 @@ def main() -> None:
         require_choice("--only", name, able)
     if not able:
         raise InputError(f"{STUDY}: must have a survey of a network of the zoo, but has none")
-    before = {claim: verdict.outcome for claim, verdict in judge(CLAIMS, Evidence(cells)).items()}
-    rows, claims = [], []
+    rows, after = [], cells
     for name in names:
         print(f"{name}, seed {seeds[name]}", flush=True)
         with torch.no_grad():
             seed, now = read_again(name, cells[name])
         then = [reading for reading in cells[name]["survey"] if reading.get("where", {}).get("seed") == seed]
         rows += (mine := compared(name, then, now))
-        after = verdicts_with(cells, name, seed, now)
-        other = [
-            {"network": name, "claim": claim, "then": outcome, "now": after[claim]}
-            for claim, outcome in before.items()
-            if after[claim] != outcome
-        ]
-        claims += other
-        _tell(mine, other)
+        _tell(mine)
+        after = exchanged(after, name, seed, now)
+    before, found = outcomes(cells), outcomes(after)
+    changed = [{"claim": c, "then": before[c], "now": found[c]} for c in before if found[c] != before[c]]
+    for one in changed:
+        print(f"{one['claim']}: {one['then']} -> {one['now']}")
+    print(f"verdicts that would be another with all of these: {len(changed)} of {len(before)}")
     how = {"revision": REVISION, "networks": names, "claims": len(before)}
-    save(options.json, {"environment": environment("cpu"), **how, "resurvey": rows, "verdicts": claims})
+    save(options.json, {"environment": environment("cpu"), **how, "resurvey": rows, "verdicts": changed})
 
 
-def _tell(rows: list[dict[str, Any]], claims: list[dict[str, Any]]) -> None:
+def _tell(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         told = f"{row['both']:4d} then and now, {len(row['moved'])} moved, {row['crossed']} crossed p = 0.05"
-        print(f"  {row['instrument']:12s} {told}, {row['only_now']} only now")
+        print(f"  {row['instrument']:14s} {told}, {row['only_now']} only now, {row['only_then']} only then", flush=True)
         for one in row["moved"]:
             place = ", ".join(f"{key} {value}" for key, value in one["where"].items() if key != "seed")
             then, now = (_interval(one[when]) for when in ("then", "now"))
             print(f"      {one['name']} ({place}): {then} -> {now}")
-    for one in claims:
-        print(f"  {one['claim']}: {one['then']} -> {one['now']}")
-    print(f"  verdicts that would change: {len(claims)}", flush=True)
 
 
 def _interval(ends: list[Any]) -> str:

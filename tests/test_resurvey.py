@@ -27,7 +27,8 @@ def test_a_reading_moved_if_the_intervals_lie_beside_each_other():
         reading("d", 1.0),
         reading("e", 0.5, layer=2),
     ]
-    (row,) = resurvey.compared("net", then, {"probe": [*now, {"name": "f", "missing": "no such tensor"}]})
+    row, lost = resurvey.compared("net", then, {"probe": [*now, {"name": "f", "missing": "no such tensor"}]})
+    assert (lost["only_then"], row["only_then"]) == (1, 0)  # e, which was of another layer
     assert (row["network"], row["instrument"], row["both"], row["only_now"], row["crossed"]) == (
         "net",
         "probe",
@@ -42,10 +43,18 @@ def test_verdicts_are_those_of_the_study_unless_a_reading_is_another():
     cells = {name: dict(cell) for name, cell in StudyFolder(resurvey.STUDY).cells().items()}
     name, seed = "hmm-mamba", 11
     own = [one for one in cells[name]["survey"] if one.get("where", {}).get("seed") == seed]
-    committed = resurvey.verdicts_with(cells, name, seed, {"all": own})
+    committed = resurvey.outcomes(resurvey.exchanged(cells, name, seed, {"all": own}))
     assert committed == {claim["id"]: claim["outcome"] for claim in StudyFolder(resurvey.STUDY).ledger()}
     turned = [one | dict.fromkeys(("value", "low", "high"), -1.0) if one["value"] is not None else one for one in own]
-    assert resurvey.verdicts_with(cells, name, seed, {"all": turned}) != committed
+    assert resurvey.outcomes(resurvey.exchanged(cells, name, seed, {"all": turned})) != committed
+
+
+def test_a_reading_that_was_renamed_is_the_same_and_is_judged_under_its_old_name():
+    then, now = reading("bits lost with late attention off", 0.5), reading("bits lost with late mixers off", 0.5)
+    (row,) = resurvey.compared("net", [then], {"late": [now]})
+    assert (row["both"], row["only_now"]) == (1, 0)
+    after = resurvey.exchanged({"net": {"survey": [then]}}, "net", 3, {"late": [now]})
+    assert [one["name"] for one in after["net"]["survey"]] == [then["name"]]
 
 
 def test_what_was_asked_of_a_seed_is_asked_again():

@@ -33,16 +33,16 @@ def section(results: Path) -> list[str]:
         f" at commit {found['environment']['commit']} (revision {found['revision']}): everything that the study had"
         " asked of that seed, on the same episodes (`benchmarks/resurvey.py`,"
         f" `benchmarks/results/{FILE}`). A reading *moved* if its interval then and its interval now do not overlap."
-        f" With the new readings in the place of the old ones, {told}.",
+        f" With all the new readings in the place of the old ones, {told}.",
         "",
-        *table(["network", "readings then and now", "moved", "p crossed 0.05", "only now"], rows),
+        *table(["network", "readings then and now", "moved", "p crossed 0.05", "only now", "only then"], rows),
         *(["Moved:", "", *(f"- {line}" for line in moved), ""] if moved else []),
     ]
 
 
 def _row(name: str, mine: list[dict[str, Any]]) -> list[str]:
     counts = [sum(row["both"] for row in mine), sum(len(row["moved"]) for row in mine)]
-    counts += [sum(row[part] for row in mine) for part in ("crossed", "only_now")]
+    counts += [sum(row[part] for row in mine) for part in ("crossed", "only_now", "only_then")]
     return [name, *map(str, counts)]
 
 

@@ -7,11 +7,13 @@ import torch
 from torch import nn
 
 from windtunnel import models
+from windtunnel.errors import InputError
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.geometry.belief_survey import beliefs
 from windtunnel.geometry.key_survey import keys
 from windtunnel.geometry.value_survey import values
 from windtunnel.mechanism import inspect, late, position_ranges, swap
+from windtunnel.mechanism.longer import Reader, on_cpu
 from windtunnel.models import touch
 from windtunnel.tunnels import HMM
 
@@ -64,11 +66,41 @@ def test_one_that_breaks_down_on_longer_inputs_is_told_so_and_nothing_is_broken(
     assert ten.reason.endswith("my mask is too small")
 
 
-def test_on_a_gpu_a_copy_is_asked_first(monkeypatch):
+class Gathered(Own):
+    """Finds its positions by `gather`, which says RuntimeError where an index says IndexError."""
+
+    def forward(self, tokens, features, readout, tap=None):
+        self.places.gather(0, torch.arange(tokens.shape[1])[:, None])
+        return super().forward(tokens, features, readout, tap)
+
+
+@pytest.mark.parametrize("kind", [Own, Masked, Gathered])
+def test_on_a_gpu_a_copy_is_asked_first(kind, monkeypatch):
     """At an index that is out of range a GPU would stop for good.  Here is none: to ask it would be another error."""
-    monkeypatch.setitem(late.__globals__, "home", lambda model: torch.device("cuda"))
-    found = late(models.build(Own, TUNNEL), TUNNEL, TUNNEL.sample(12), [], lengths=[6], draws=2)
-    assert [type(m) for m in found] == [Missing] and "out of bounds" in found[0].reason
+    model, episodes, longer = models.build(kind, TUNNEL), TUNNEL.sample(12), TUNNEL.with_length(6)
+    there = {id(model): torch.device("cuda")}
+    monkeypatch.setitem(Reader.require.__globals__, "home", lambda one: there.get(id(one), torch.device("cpu")))
+    with pytest.raises(InputError) as error:
+        Reader(model, TUNNEL, episodes).require(longer, longer.sample(4))
+    assert "CUDA" not in str(error.value) and "cuda" not in str(error.value)
+
+
+def test_a_copy_that_cannot_read_what_it_should_says_nothing(monkeypatch):
+    model, asked = models.build(Own, TUNNEL), []
+    monkeypatch.setitem(Reader.require.__globals__, "home", lambda one: torch.device("meta"))
+    monkeypatch.setitem(Reader.require.__globals__, "on_cpu", lambda one: asked.append(one) or 1 / 0)
+    reader = Reader(model, TUNNEL, TUNNEL.sample(4))
+    for _ in range(2):
+        assert reader._copy is None
+    assert asked == [model]
+
+
+def test_a_copy_on_the_cpu_has_the_weights_of_its_own_and_ties_what_is_tied():
+    network = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3))
+    network[2].weight = network[0].weight
+    copy = on_cpu(network)
+    assert copy[2].weight is copy[0].weight is not network[0].weight
+    assert all(torch.equal(a, b) for a, b in zip(copy.state_dict().values(), network.state_dict().values()))
 
 
 @pytest.mark.gpu

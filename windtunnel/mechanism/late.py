@@ -10,27 +10,21 @@ Nulls: damage of equal size in a random direction, the same in untrained network
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
-from typing import cast
 
-import torch
 from torch import Tensor, nn
 
-from windtunnel.accidents import accident
-from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import model_entropy_bits
-from windtunnel.fidelity.predictor import Predictor, checked_log_probs
 from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.ablation import ablation
 from windtunnel.mechanism.chance import DRAWS
 from windtunnel.mechanism.estimate import per_sequence
+from windtunnel.mechanism.longer import Reader
 from windtunnel.mechanism.losses import TURNED, UNTRAINED, Losses, damage
 from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.score import Bench, Benches
-from windtunnel.models.home import home
 from windtunnel.tunnels.base import Tunnel
-from windtunnel.tunnels.episodes import Episodes, Inputs
+from windtunnel.tunnels.episodes import Episodes
 
 STRETCH = (1.0, 1.5, 2.5)
 TOP = 2  # so many layers at the end
@@ -53,15 +47,16 @@ def late(
         lengths = [tunnel.readouts]
     elif lengths is None:
         lengths = list(dict.fromkeys(round(length * stretch) for stretch in STRETCH))  # 1 and 1.5 times 1 are the same
+    reader = Reader(model, tunnel, episodes)
     results: list[Measurement | Missing] = []
     for wanted in lengths:
         name = f"late attention off, length {wanted}"  # a network that cannot be made longer keeps its home length
-        results += guarded(name, _at, model, tunnel, episodes, untrained, wanted, draws, seed)
+        results += guarded(name, _at, reader, tunnel, episodes, untrained, wanted, draws, seed)
     return results
 
 
 def _at(
-    model: nn.Module,
+    reader: Reader,
     tunnel: Tunnel,
     episodes: Episodes,
     untrained: Sequence[nn.Module],
@@ -72,10 +67,10 @@ def _at(
     if length != tunnel.readouts:
         tunnel, short = tunnel.with_length(length), tunnel.readouts
         episodes = tunnel.sample(len(episodes), seed, "test", episodes.posterior.device)
-        _require_readable(model, tunnel, episodes)
+        reader.require(tunnel, episodes)
     else:
         short = length
-    benches = Benches.of(model, tunnel, episodes, untrained)
+    benches = Benches.of(reader.model, tunnel, episodes, untrained)
     anatomy = benches.main.anatomy
     mixers = [(layer, name) for layer in range(anatomy.depth) if (name := anatomy.mixer(layer))][-TOP:]
     if not mixers:
@@ -93,34 +88,6 @@ def _at(
         results.append(losses.measured(LOST.format(kind), read, where=where, arrays=arrays))
         results.append(errors.measured(ERROR.format(kind), read, where=where))
     return results
-
-
-def _require_readable(model: nn.Module, tunnel: Tunnel, episodes: Episodes) -> None:
-    """Raise, in words for the user, where a network breaks down on inputs of this length.
-
-    That is how somebody built it, not an accident: another try would end alike.
-    """
-    few = episodes[:2].inputs
-    try:
-        if home(model).type != "cpu":
-            _require_in_range(model, tunnel, few)
-        checked_log_probs(cast(Predictor, model), few.to(home(model)), tunnel)
-    except (InputError, torch.cuda.OutOfMemoryError):
-        raise
-    except Exception as error:
-        what = f"the network cannot read inputs of length {tunnel.readouts}"
-        raise InputError(f"{what}: {accident(error)}") from error
-
-
-def _require_in_range(model: nn.Module, tunnel: Tunnel, inputs: Inputs) -> None:
-    """Raise where a table has no row for what is read, as a copy on a CPU tells: at such an index a GPU stops for good,
-    and nothing more could be measured in this process."""
-    try:
-        checked_log_probs(cast(Predictor, deepcopy(model).cpu()), inputs.to("cpu"), tunnel)
-    except InputError:
-        raise
-    except Exception:  # a GPU may do what a CPU, or a copy, cannot
-        return
 
 
 def _entropy_errors(benches: Benches, places: Sequence[Place], draws: int) -> Losses:
