@@ -12,12 +12,15 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import windtunnel as wt
+from windtunnel.errors import require_int, require_number
 from windtunnel.fidelity import Predictor
 from windtunnel.fidelity.baselines import own_baselines
+from windtunnel.geometry.task import Target, attention_targets, window_belief
 from windtunnel.mechanism import Donors, donors
 from windtunnel.mechanism.chance import derangement
 from windtunnel.mechanism.worlds import Edited, exchange, flip, shifted
@@ -38,6 +41,11 @@ class Coins(Tunnel):
     """From 0, where the biases are spread out, to 1, where all coins are fair."""
 
     summary: ClassVar[str] = "which of several coins is tossed; belief by counting heads"
+
+    def __post_init__(self) -> None:
+        require_int("coins", self.coins, 2)
+        require_int("length", self.length, 1)
+        require_number("fairness", self.fairness, 0, 1)
 
     @property
     def vocabulary(self) -> int:
@@ -73,6 +81,11 @@ class Coins(Tunnel):
         spread = (torch.arange(self.coins, dtype=torch.float64) + 1) / (self.coins + 1)
         return self.fairness * 0.5 + (1 - self.fairness) * spread
 
+    def evidence(self, tosses: Tensor) -> Tensor:
+        """(…, C) log-likelihood of each toss (…) under each coin."""
+        bias = self.bias.to(tosses.device)
+        return torch.where(tosses[..., None] == 1, bias.log(), (1 - bias).log())
+
     def draw(self, source: Source) -> dict[str, Tensor]:
         coin = source.integers(WHICH, self.coins)
         heads = source.uniform(TOSSED, self.length) < self.bias.to(coin.device)[coin]
@@ -81,9 +94,7 @@ class Coins(Tunnel):
     def episodes(self, latent: dict[str, Tensor], dtype: torch.dtype = torch.float64) -> Episodes:
         """The tosses decide everything, so an experiment may change them and the belief follows."""
         tosses = latent["tosses"]
-        bias = self.bias.to(tosses.device)
-        evidence = torch.where(tosses[..., None] == 1, bias.log(), (1 - bias).log())  # (n, K, C)
-        belief = evidence.cumsum(1).softmax(-1).to(dtype)
+        belief = self.evidence(tosses).cumsum(1).softmax(-1).to(dtype)
         readout = torch.arange(self.length, device=tosses.device)
         return Episodes(Inputs(tosses, None, readout), latent["coin"][:, None].expand_as(tosses), belief, dict(latent))
 
@@ -99,9 +110,7 @@ class LastToss:
     tunnel: Coins
 
     def log_probs(self, inputs: Inputs) -> Tensor:
-        heads = inputs.tokens[:, inputs.readout, None] == 1
-        bias = self.tunnel.bias.to(heads.device)
-        return torch.where(heads, bias.log(), (1 - bias).log()).log_softmax(-1)
+        return self.tunnel.evidence(inputs.tokens[:, inputs.readout]).log_softmax(-1)
 
 
 @own_baselines.register
@@ -112,6 +121,22 @@ def _(tunnel: Coins) -> dict[str, Predictor]:
 @wt.study.trial.register
 def _(tunnel: Coins) -> wt.study.Trial:
     return wt.study.Trial("accumulation", without={"last-toss": LastToss(tunnel)})
+
+
+# --- geometry; `token_groups`, for `keys`, needs three rival tokens, and a coin has two sides
+@window_belief.register
+def _(tunnel: Coins, episodes: Episodes, window: int) -> np.ndarray:
+    """For `beliefs` beyond a window: the belief from the last few tosses alone."""
+    evidence = tunnel.evidence(episodes.latent["tosses"]).cumsum(1)
+    evidence[:, window:] -= evidence[:, :-window].clone()
+    return evidence.softmax(-1).cpu().numpy()
+
+
+@attention_targets.register
+def _(tunnel: Coins, episodes: Episodes) -> dict[str, Target]:
+    """For `alignment`: the tosses before this one, which count as much as it does."""
+    before = np.tri(tunnel.length, k=-1, dtype=bool)  # (K, T)
+    return {"tosses before": Target(np.broadcast_to(before, (len(episodes), *before.shape)), fixed=True)}
 
 
 # --- interventions: the tunnel recomputes the belief of every changed episode

@@ -96,10 +96,10 @@ def resolved(value: float) -> float:
     return 0.0 if abs(value) < ROUNDING else value
 
 
-def number(value: float, digits: int = 3) -> str:
+def printed(value: float, digits: int = 3) -> str:
     """At least four decimals and `digits` significant digits; 0 for what is only rounding (`resolved`); ∞.
 
-    >>> number(0.41371), number(0.001412), number(7.5e-05), number(2e-16), number(math.inf)
+    >>> printed(0.41371), printed(0.001412), printed(7.5e-05), printed(2e-16), printed(math.inf)
     ('0.4137', '0.00141', '7.50e-05', '0', '∞')
     """
     if math.isinf(value):

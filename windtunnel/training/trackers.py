@@ -6,7 +6,7 @@ import sys
 from typing import Any, Protocol, runtime_checkable
 
 from windtunnel.errors import InputError, require, require_choice
-from windtunnel.fidelity.intervals import number
+from windtunnel.fidelity.intervals import printed
 from windtunnel.training.recipe import Recipe
 
 TRACKERS = ("none", "print", "tensorboard", "trackio", "wandb")
@@ -55,9 +55,9 @@ class Lines:
     def log(self, seed: int, record: dict[str, Any]) -> None:
         parts = [f"seed {seed}", f"step {record['step']}/{self.steps}"]
         if "loss_bits" in record:
-            parts.append(f"loss {number(record['loss_bits'])} bits")
-        parts.append(f"KL {number(record['kl_bits'])} bits")
-        parts.append(f"entropy error {number(record['entropy_mae_bits'])} bits")
+            parts.append(f"loss {printed(record['loss_bits'])} bits")
+        parts.append(f"KL {printed(record['kl_bits'])} bits")
+        parts.append(f"entropy error {printed(record['entropy_mae_bits'])} bits")
         if "sequences_per_s" in record:
             parts.append(f"{record['sequences_per_s']:,.0f} sequences/s")
         say("  ".join(parts))
