@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import windtunnel as wt
+from tests.training.cases import counts
+from windtunnel import models
 from windtunnel.report import read
 from windtunnel.report.figures import names
 from windtunnel.report.lacks import verdicts_lacking
@@ -27,6 +29,12 @@ from windtunnel.tunnels import Urn
 def run(demo, tmp_path) -> Path:
     """A run that tests accumulation, outside any study."""
     return Path(shutil.copytree(demo / "runs" / "urn-transformer", tmp_path / "mine"))
+
+
+def forget(run: Path) -> None:
+    """Make the exhibit one from before shares were kept."""
+    path = run / "exhibits" / f"{run.name}.json"
+    path.write_text(json.dumps({part: what for part, what in json.loads(path.read_text()).items() if part != KEY}))
 
 
 def test_a_run_alone_shows_the_share_that_evaluate_prints(run):
@@ -55,9 +63,8 @@ def test_a_share_is_measured_once_and_also_where_an_earlier_page_had_none(run):
     read(run, with_zoo=False, say=said.append)
     assert said == []
     path = run / "exhibits" / "mine.json"
-    record = json.loads(path.read_text())
-    first = record.pop(KEY)
-    path.write_text(json.dumps(record))
+    first = json.loads(path.read_text())[KEY]
+    forget(run)
     found = read(run, with_zoo=False, say=said.append)
     assert said == ["mine: which primitive it realises"]
     assert found.exhibits["mine"][KEY] == first == json.loads(path.read_text())[KEY]
@@ -103,3 +110,27 @@ def test_a_trial_that_does_not_fit_costs_the_share_alone(run, monkeypatch):
     found = own_share(subject)
     assert found is not None and "where = 'nowhere'" in found["missing"]
     assert f"mine has no share: {found['missing']}." in primitives(read(run, with_zoo=False)).notes
+
+
+def test_weights_that_do_not_load_cost_the_share_alone(run):
+    read(run, with_zoo=False)
+    forget(run)
+    (weights,) = (run / "seed-0").glob("step-*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-10])
+    found = read(run, with_zoo=False)
+    (note,) = primitives(found).notes
+    assert note.startswith("mine has no share: ") and "truncated or altered" in note
+    assert 'id="chart-entropy"' in render(found) and found.refused == {}
+
+
+def test_a_plugin_that_is_not_named_costs_the_share_alone(tmp_path):
+    run = tmp_path / "mine"
+    models.register("tally", counts)
+    try:
+        wt.train(Urn(symbols=3, length=4), "tally", steps=2, batch=8, out=run, device="cpu")
+        read(run, with_zoo=False)
+    finally:
+        models.unregister("tally")
+    forget(run)
+    (note,) = primitives(read(run, with_zoo=False)).notes
+    assert note.startswith("mine has no share: ") and "'tally' must be registered first" in note

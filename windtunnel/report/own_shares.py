@@ -29,15 +29,15 @@ def own_share(subject: Subject, device: str = "cpu") -> dict[str, Any] | None:
     share     the record of the networks' own;  rows  name -> that of a yardstick
     episodes  how many of `evaluate`'s;  missing  instead of all these, why there is none
     """
-    tunnel, size = subject.tunnel, describe(subject.networks[0]).params
-    episodes = how_many(tunnel, device, size)
+    tunnel = subject.tunnel
     try:
         asked = trial_of(tunnel)
         if asked is None:
             return None
+        episodes = how_many(tunnel, device, describe(subject.networks[0]).params)
         everyone = {OWN: subject.networks, **{f"B: {name}": p for name, p in asked.without.items()}, **asked.others}
         found = shares(everyone, tunnel, episodes=episodes, seed=SEED, device=device)
-    except InputError as error:  # a trial of somebody else's that does not fit costs itself alone
+    except InputError as error:  # a trial that does not fit, or weights that do not load, cost the share alone
         return {"missing": str(error)}
     rows = {name: share.to_dict() for name, share in found.items()}
     return {"share": rows.pop(OWN), "rows": rows, "episodes": episodes}
