@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -110,6 +111,25 @@ def test_a_trial_that_does_not_fit_costs_the_share_alone(run, monkeypatch):
     found = own_share(subject)
     assert found is not None and "where = 'nowhere'" in found["missing"]
     assert f"mine has no share: {found['missing']}." in primitives(read(run, with_zoo=False)).notes
+
+
+class Broken:
+    """A predictor with a mistake in it."""
+
+    def log_probs(self, inputs):
+        raise RuntimeError("this tunnel\nis too long")
+
+
+def test_a_predictor_that_fails_costs_the_share_alone(run, monkeypatch):
+    wrong = Trial("accumulation", {"broken": Broken()})
+    monkeypatch.setattr("windtunnel.report.own_shares.trial_of", lambda tunnel: wrong)
+    monkeypatch.setattr("windtunnel.study.primitive_shares.trial_of", lambda tunnel: wrong)
+    found = read(run, with_zoo=False)
+    (note,) = primitives(found).notes
+    assert re.fullmatch(
+        r"mine has no share: it could not be measured \(RuntimeError in test_own_shares.py:\d+: this tunnel\)\.", note
+    )
+    assert 'id="chart-entropy"' in render(found)
 
 
 def test_weights_that_do_not_load_cost_the_share_alone(run):

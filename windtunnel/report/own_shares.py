@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from windtunnel.accidents import accident
 from windtunnel.errors import InputError
 from windtunnel.models import describe
 from windtunnel.report.curves import SEED, how_many
@@ -39,6 +40,8 @@ def own_share(subject: Subject, device: str = "cpu") -> dict[str, Any] | None:
         found = shares(everyone, tunnel, episodes=episodes, seed=SEED, device=device)
     except InputError as error:  # a trial that does not fit, or weights that do not load, cost the share alone
         return {"missing": str(error)}
+    except Exception as error:  # so does whatever somebody's predictor raises
+        return {"missing": f"it could not be measured ({accident(error)})"}
     rows = {name: share.to_dict() for name, share in found.items()}
     return {"share": rows.pop(OWN), "rows": rows, "episodes": episodes}
 
