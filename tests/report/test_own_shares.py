@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,9 @@ from windtunnel.report.verdicts import headline, section_says
 from windtunnel.study.trials import Trial
 from windtunnel.training import load
 from windtunnel.tunnels import Urn
+
+
+SAYS = "mine: which primitive it realises"
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ def test_a_share_is_measured_once_and_also_where_an_earlier_page_had_none(run):
     first = json.loads(path.read_text())[KEY]
     forget(run)
     found = read(run, with_zoo=False, say=said.append)
-    assert said == ["mine: which primitive it realises"]
+    assert said == [SAYS]
     assert found.exhibits["mine"][KEY] == first == json.loads(path.read_text())[KEY]
 
 
@@ -80,6 +84,52 @@ def test_where_the_tunnel_tests_no_primitive_a_line_says_so(demo, tmp_path):
     text = render(found)
     assert line in text and 'id="primitives"' not in text and "primitives" not in names(found)
     assert len(headline(found)) == 1
+
+
+@pytest.fixture
+def asks(monkeypatch) -> Callable[[Trial | None], None]:
+    """Give every tunnel this trial."""
+
+    def give(asked: Trial | None) -> None:
+        for room in ("report.own_shares", "study.primitive_shares"):
+            monkeypatch.setattr(f"windtunnel.{room}.trial_of", lambda tunnel: asked)
+
+    return give
+
+
+def test_a_share_follows_the_trial_that_the_tunnel_has_now(run, asks):
+    said: list[str] = []
+
+    def shown(asked: Trial | None):
+        asks(asked)
+        said.clear()
+        return read(run, with_zoo=False, say=said.append).exhibits["mine"][KEY]
+
+    known = wt.baselines(load(run).recipe.tunnel)
+    plain = Trial("accumulation", {"uniform": known["uniform"]})
+    assert shown(None) is None and shown(None) is None and said == []
+    first = shown(plain)  # as a plugin registers it later
+    assert said == [SAYS] and list(first["rows"]) == ["B: uniform"]
+    assert first["trial"] == {"primitive": "accumulation", "where": None, "yardsticks": ["B: uniform"]}
+    assert shown(plain) == first and said == []
+    other = shown(replace(plain, primitive="binding"))
+    assert said == [SAYS] and other["share"]["primitive"] == "binding"
+    more = shown(replace(plain, primitive="binding", others={"the last": known["last-observation"]}))
+    assert said == [SAYS] and list(more["rows"]) == ["B: uniform", "the last"]
+    elsewhere = shown(replace(plain, primitive="binding", where="late"))
+    assert said == [SAYS] and "where = 'late'" in elsewhere["missing"]
+    assert shown(None) is None
+
+
+@pytest.mark.parametrize("part", ["primitive", "where", "yardsticks"])
+def test_whatever_tells_two_trials_apart_is_compared(run, part):
+    first = read(run, with_zoo=False).exhibits["mine"][KEY]
+    path = run / "exhibits" / "mine.json"
+    record = json.loads(path.read_text())
+    record[KEY]["trial"][part] = "another"
+    path.write_text(json.dumps(record))
+    said: list[str] = []
+    assert read(run, with_zoo=False, say=said.append).exhibits["mine"][KEY] == first and said == [SAYS]
 
 
 def test_fewer_episodes_than_evaluate_takes_are_told(run):
@@ -103,11 +153,10 @@ def test_beside_a_study_a_run_has_a_row_of_its_own_and_the_studys_yardsticks(scr
     assert KEY not in found.exhibits["urn-transformer"]  # the study has measured that
 
 
-def test_a_trial_that_does_not_fit_costs_the_share_alone(run, monkeypatch):
+def test_a_trial_that_does_not_fit_costs_the_share_alone(run, asks):
     subject = Subject("mine", load(run).recipe, load(run))
     wrong = Trial("accumulation", {"uniform": wt.baselines(Urn(symbols=3, length=6))["uniform"]}, where="nowhere")
-    monkeypatch.setattr("windtunnel.report.own_shares.trial_of", lambda tunnel: wrong)
-    monkeypatch.setattr("windtunnel.study.primitive_shares.trial_of", lambda tunnel: wrong)
+    asks(wrong)
     found = own_share(subject)
     assert found is not None and "where = 'nowhere'" in found["missing"]
     assert f"mine has no share: {found['missing']}." in primitives(read(run, with_zoo=False)).notes
@@ -120,10 +169,9 @@ class Broken:
         raise RuntimeError("this tunnel\nis too long")
 
 
-def test_a_predictor_that_fails_costs_the_share_alone(run, monkeypatch):
+def test_a_predictor_that_fails_costs_the_share_alone(run, asks):
     wrong = Trial("accumulation", {"broken": Broken()})
-    monkeypatch.setattr("windtunnel.report.own_shares.trial_of", lambda tunnel: wrong)
-    monkeypatch.setattr("windtunnel.study.primitive_shares.trial_of", lambda tunnel: wrong)
+    asks(wrong)
     found = read(run, with_zoo=False)
     (note,) = primitives(found).notes
     assert re.fullmatch(
