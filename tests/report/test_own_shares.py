@@ -26,7 +26,6 @@ from windtunnel.study.trials import Trial
 from windtunnel.training import load
 from windtunnel.tunnels import Urn
 
-
 SAYS = "mine: which primitive it realises"
 
 
@@ -121,15 +120,16 @@ def test_a_share_follows_the_trial_that_the_tunnel_has_now(run, asks):
     assert shown(None) is None
 
 
-@pytest.mark.parametrize("part", ["primitive", "where", "yardsticks"])
-def test_whatever_tells_two_trials_apart_is_compared(run, part):
+def test_whatever_tells_two_trials_apart_is_compared(run):
     first = read(run, with_zoo=False).exhibits["mine"][KEY]
     path = run / "exhibits" / "mine.json"
-    record = json.loads(path.read_text())
-    record[KEY]["trial"][part] = "another"
-    path.write_text(json.dumps(record))
-    said: list[str] = []
-    assert read(run, with_zoo=False, say=said.append).exhibits["mine"][KEY] == first and said == [SAYS]
+    for part in ("primitive", "where", "yardsticks"):
+        record = json.loads(path.read_text())
+        record[KEY]["trial"][part] = "another"
+        path.write_text(json.dumps(record))
+        said: list[str] = []
+        found = read(run, with_zoo=False, say=said.append)
+        assert found.exhibits["mine"][KEY] == first and said == [SAYS], part
 
 
 def test_fewer_episodes_than_evaluate_takes_are_told(run):
@@ -178,6 +178,15 @@ def test_a_predictor_that_fails_costs_the_share_alone(run, asks):
         r"mine has no share: it could not be measured \(RuntimeError in test_own_shares.py:\d+: this tunnel\)\.", note
     )
     assert 'id="chart-entropy"' in render(found)
+
+
+def test_what_is_missing_still_is_not_written_again(run, asks):
+    asks(Trial("accumulation", {"broken": Broken()}))
+    read(run, with_zoo=False)
+    path = run / "exhibits" / "mine.json"
+    before = path.stat()
+    assert "missing" in read(run, with_zoo=False).exhibits["mine"][KEY]
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_weights_that_do_not_load_cost_the_share_alone(run):

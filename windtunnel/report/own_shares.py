@@ -85,5 +85,7 @@ def add_shares(
         if record is None or (KEY in record and _current(record[KEY], subject.tunnel)):
             continue
         say(f"{subject.name}: which primitive it realises")
-        record[KEY] = own_share(subject, device)
-        keep(folder, subject.name, record)
+        found = own_share(subject, device)
+        if KEY not in record or record[KEY] != found:
+            record[KEY] = found
+            keep(folder, subject.name, record, say)
