@@ -153,6 +153,19 @@ def test_beside_a_study_a_run_has_a_row_of_its_own_and_the_studys_yardsticks(scr
     assert KEY not in found.exhibits["urn-transformer"]  # the study has measured that
 
 
+def test_a_run_with_a_yardsticks_name_shows_its_own_numbers(run):
+    found = read(run.rename(run.with_name("B: last-observation")), with_zoo=False)
+    record = found.exhibits["B: last-observation"][KEY]
+    table = primitives(found)
+    (column,), (row,) = table.columns, table.rows
+    assert row.name == "B: last-observation (run)"
+    assert row.shares[0] is not None and row.shares[0].told == record["share"]["told"]
+    assert [name for name, _ in column.scale] == list(record["rows"])
+    assert dict(column.scale)["B: last-observation"].mean == "0.000" != row.shares[0].mean
+    assert len({line[0] for line in primitives_table(found).rows}) == 3
+    assert "B: last-observation (run): accumulation" in own_told(found)
+
+
 def test_a_trial_that_does_not_fit_costs_the_share_alone(run, asks):
     subject = Subject("mine", load(run).recipe, load(run))
     wrong = Trial("accumulation", {"uniform": wt.baselines(Urn(symbols=3, length=6))["uniform"]}, where="nowhere")
