@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import windtunnel as wt
+from tests.training.cases import counts
+from windtunnel import models
 from windtunnel.report import read
 from windtunnel.report.figures import names
 from windtunnel.report.lacks import verdicts_lacking
@@ -22,11 +26,19 @@ from windtunnel.study.trials import Trial
 from windtunnel.training import load
 from windtunnel.tunnels import Urn
 
+SAYS = "mine: which primitive it realises"
+
 
 @pytest.fixture
 def run(demo, tmp_path) -> Path:
     """A run that tests accumulation, outside any study."""
     return Path(shutil.copytree(demo / "runs" / "urn-transformer", tmp_path / "mine"))
+
+
+def forget(run: Path) -> None:
+    """Make the exhibit one from before shares were kept."""
+    path = run / "exhibits" / f"{run.name}.json"
+    path.write_text(json.dumps({part: what for part, what in json.loads(path.read_text()).items() if part != KEY}))
 
 
 def test_a_run_alone_shows_the_share_that_evaluate_prints(run):
@@ -55,11 +67,10 @@ def test_a_share_is_measured_once_and_also_where_an_earlier_page_had_none(run):
     read(run, with_zoo=False, say=said.append)
     assert said == []
     path = run / "exhibits" / "mine.json"
-    record = json.loads(path.read_text())
-    first = record.pop(KEY)
-    path.write_text(json.dumps(record))
+    first = json.loads(path.read_text())[KEY]
+    forget(run)
     found = read(run, with_zoo=False, say=said.append)
-    assert said == ["mine: which primitive it realises"]
+    assert said == [SAYS]
     assert found.exhibits["mine"][KEY] == first == json.loads(path.read_text())[KEY]
 
 
@@ -72,6 +83,53 @@ def test_where_the_tunnel_tests_no_primitive_a_line_says_so(demo, tmp_path):
     text = render(found)
     assert line in text and 'id="primitives"' not in text and "primitives" not in names(found)
     assert len(headline(found)) == 1
+
+
+@pytest.fixture
+def asks(monkeypatch) -> Callable[[Trial | None], None]:
+    """Give every tunnel this trial."""
+
+    def give(asked: Trial | None) -> None:
+        for room in ("report.own_shares", "study.primitive_shares"):
+            monkeypatch.setattr(f"windtunnel.{room}.trial_of", lambda tunnel: asked)
+
+    return give
+
+
+def test_a_share_follows_the_trial_that_the_tunnel_has_now(run, asks):
+    said: list[str] = []
+
+    def shown(asked: Trial | None):
+        asks(asked)
+        said.clear()
+        return read(run, with_zoo=False, say=said.append).exhibits["mine"][KEY]
+
+    known = wt.baselines(load(run).recipe.tunnel)
+    plain = Trial("accumulation", {"uniform": known["uniform"]})
+    assert shown(None) is None and shown(None) is None and said == []
+    first = shown(plain)  # as a plugin registers it later
+    assert said == [SAYS] and list(first["rows"]) == ["B: uniform"]
+    assert first["trial"] == {"primitive": "accumulation", "where": None, "yardsticks": ["B: uniform"]}
+    assert shown(plain) == first and said == []
+    other = shown(replace(plain, primitive="binding"))
+    assert said == [SAYS] and other["share"]["primitive"] == "binding"
+    more = shown(replace(plain, primitive="binding", others={"the last": known["last-observation"]}))
+    assert said == [SAYS] and list(more["rows"]) == ["B: uniform", "the last"]
+    elsewhere = shown(replace(plain, primitive="binding", where="late"))
+    assert said == [SAYS] and "where = 'late'" in elsewhere["missing"]
+    assert shown(None) is None
+
+
+def test_whatever_tells_two_trials_apart_is_compared(run):
+    first = read(run, with_zoo=False).exhibits["mine"][KEY]
+    path = run / "exhibits" / "mine.json"
+    for part in ("primitive", "where", "yardsticks"):
+        record = json.loads(path.read_text())
+        record[KEY]["trial"][part] = "another"
+        path.write_text(json.dumps(record))
+        said: list[str] = []
+        found = read(run, with_zoo=False, say=said.append)
+        assert found.exhibits["mine"][KEY] == first and said == [SAYS], part
 
 
 def test_fewer_episodes_than_evaluate_takes_are_told(run):
@@ -95,11 +153,74 @@ def test_beside_a_study_a_run_has_a_row_of_its_own_and_the_studys_yardsticks(scr
     assert KEY not in found.exhibits["urn-transformer"]  # the study has measured that
 
 
-def test_a_trial_that_does_not_fit_costs_the_share_alone(run, monkeypatch):
+def test_a_run_with_a_yardsticks_name_shows_its_own_numbers(run):
+    found = read(run.rename(run.with_name("B: last-observation")), with_zoo=False)
+    record = found.exhibits["B: last-observation"][KEY]
+    table = primitives(found)
+    (column,), (row,) = table.columns, table.rows
+    assert row.name == "B: last-observation (run)"
+    assert row.shares[0] is not None and row.shares[0].told == record["share"]["told"]
+    assert [name for name, _ in column.scale] == list(record["rows"])
+    assert dict(column.scale)["B: last-observation"].mean == "0.000" != row.shares[0].mean
+    assert len({line[0] for line in primitives_table(found).rows}) == 3
+    assert "B: last-observation (run): accumulation" in own_told(found)
+
+
+def test_a_trial_that_does_not_fit_costs_the_share_alone(run, asks):
     subject = Subject("mine", load(run).recipe, load(run))
     wrong = Trial("accumulation", {"uniform": wt.baselines(Urn(symbols=3, length=6))["uniform"]}, where="nowhere")
-    monkeypatch.setattr("windtunnel.report.own_shares.trial_of", lambda tunnel: wrong)
-    monkeypatch.setattr("windtunnel.study.primitive_shares.trial_of", lambda tunnel: wrong)
+    asks(wrong)
     found = own_share(subject)
     assert found is not None and "where = 'nowhere'" in found["missing"]
     assert f"mine has no share: {found['missing']}." in primitives(read(run, with_zoo=False)).notes
+
+
+class Broken:
+    """A predictor with a mistake in it."""
+
+    def log_probs(self, inputs):
+        raise RuntimeError("this tunnel\nis too long")
+
+
+def test_a_predictor_that_fails_costs_the_share_alone(run, asks):
+    wrong = Trial("accumulation", {"broken": Broken()})
+    asks(wrong)
+    found = read(run, with_zoo=False)
+    (note,) = primitives(found).notes
+    assert re.fullmatch(
+        r"mine has no share: it could not be measured \(RuntimeError in test_own_shares.py:\d+: this tunnel\)\.", note
+    )
+    assert 'id="chart-entropy"' in render(found)
+
+
+def test_what_is_missing_still_is_not_written_again(run, asks):
+    asks(Trial("accumulation", {"broken": Broken()}))
+    read(run, with_zoo=False)
+    path = run / "exhibits" / "mine.json"
+    before = path.stat()
+    assert "missing" in read(run, with_zoo=False).exhibits["mine"][KEY]
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_weights_that_do_not_load_cost_the_share_alone(run):
+    read(run, with_zoo=False)
+    forget(run)
+    (weights,) = (run / "seed-0").glob("step-*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-10])
+    found = read(run, with_zoo=False)
+    (note,) = primitives(found).notes
+    assert note.startswith("mine has no share: ") and "truncated or altered" in note
+    assert 'id="chart-entropy"' in render(found) and found.refused == {}
+
+
+def test_a_plugin_that_is_not_named_costs_the_share_alone(tmp_path):
+    run = tmp_path / "mine"
+    models.register("tally", counts)
+    try:
+        wt.train(Urn(symbols=3, length=4), "tally", steps=2, batch=8, out=run, device="cpu")
+        read(run, with_zoo=False)
+    finally:
+        models.unregister("tally")
+    forget(run)
+    (note,) = primitives(read(run, with_zoo=False)).notes
+    assert note.startswith("mine has no share: ") and "'tally' must be registered first" in note

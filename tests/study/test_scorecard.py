@@ -54,3 +54,15 @@ def test_order_and_origin(cells):
     ordered = [(row.primitive, row.subject) for row in scorecard(cells)]
     assert ordered[:2] == [("accumulation", "lstm"), ("accumulation", "transformer")]
     assert [subject for _, subject in ordered[2:]] == ["transformer", "A window", "B: window-1", "filter"]
+
+
+def test_a_network_with_a_predictors_name_keeps_its_own_share(cells):
+    cell = cells["hmm-rotating-transformer"] | {"rows": cells["hmm-rotating-references"]["rows"]}
+    rows = list(entries({"hmm-rotating-filter": cell}))
+    assert [(row.subject, row.network) for row in rows] == [
+        ("filter", True),
+        ("B: window-1", False),
+        ("filter", False),
+        ("A window", False),
+    ]
+    assert rows[0].record["share"] == cell["primitive"]["share"] != rows[2].record["share"]

@@ -23,7 +23,7 @@ def main() -> int:
     try:
         device = require_device(options.device)
         subjects, _ = of_runs([options.folder / "runs"], device, _say)
-        found, _ = gather(options.folder, subjects, device, _say)
+        found, _ = gather(options.folder, subjects, device, _say, must_keep=True)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -61,19 +61,27 @@ def _good(there: dict[str, Any], here: dict[str, Any]) -> bool:
 
 
 def gather(
-    folder: Path, subjects: dict[str, Subject], device: str = "cpu", say: Callable[[str], None] = lambda line: None
+    folder: Path,
+    subjects: dict[str, Subject],
+    device: str = "cpu",
+    say: Callable[[str], None] = lambda line: None,
+    must_keep: bool = False,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, InputError]]:
     """All exhibits, and the subjects that cannot be shown: name -> why.
 
-    Exhibits that are there and not stale are taken as they are; new ones are kept for the next time.
+    Exhibits that are there and not stale are taken as they are; new ones are kept for the next time.  Where the folder
+    cannot be written to, that is said and they are shown all the same, unless they `must_keep`.
     """
+    tell = None if must_keep else say
     found, refused = stored(folder), dict[str, InputError]()
     for name, subject in subjects.items():
         if name in found and _good(found[name]["origin"], subject.origin()):
             lost = "missing" in (found[name]["history"] or {})
             if lost and subject.run is not None:  # it may have been mended since
-                found[name]["history"] = json.loads(json.dumps(history(subject)))
-                keep(folder, name, found[name])
+                mended = json.loads(json.dumps(history(subject)))
+                if mended != found[name]["history"]:
+                    found[name]["history"] = mended
+                    keep(folder, name, found[name], tell)
             continue
         say(f"{name}: looking into {len(subject.seeds)} network{'s' * (len(subject.seeds) != 1)}")
         try:
@@ -83,10 +91,15 @@ def gather(
             refused[name] = error
             say(f"{name}: left out: {error}")
             continue
-        keep(folder, name, found[name])
+        keep(folder, name, found[name], tell)
     return found, refused
 
 
-def keep(folder: Path, name: str, record: dict[str, Any]) -> None:
-    """Write an exhibit into its folder."""
-    write_bytes(folder / FOLDER / f"{name}.json", json.dumps(record).encode())
+def keep(folder: Path, name: str, record: dict[str, Any], tell: Callable[[str], None] | None = None) -> None:
+    """Write an exhibit into its folder.  Where that fails `tell` is told; without it, it is an error."""
+    try:
+        write_bytes(folder / FOLDER / f"{name}.json", json.dumps(record).encode())
+    except InputError as error:
+        if tell is None:
+            raise
+        tell(f"{name}: not kept for the next time: {error}")

@@ -87,9 +87,11 @@ class Primitives:
 
 
 def rows_of(source: Source) -> list[Measured]:
-    """The study's rows; below them those of runs outside it, by name, with yardsticks where it has none."""
+    """The study's rows; below them those of runs outside it, by name, with yardsticks where it has none.
+
+    A run that is called like a network of the study, or like a yardstick, is told from it by a word."""
     found = list(entries(source.cells))
-    taken, worlds = {row.subject for row in found if row.network}, {row.world for row in found}
+    taken, worlds = {row.subject for row in found}, {row.world for row in found}
     for name in source.ordered(_own(source)):
         record = source.exhibits[name][KEY] or {}
         if "share" not in record:
@@ -97,7 +99,8 @@ def rows_of(source: Source) -> list[Measured]:
         known = {"world": source.world(name), "primitive": record["share"], "rows": record["rows"]}
         for row in entries({name: known}):
             if row.network:
-                found.append(replace(row, subject=f"{name} (run)" if name in taken else name))
+                also = name in taken or name in record["rows"]
+                found.append(replace(row, subject=f"{name} (run)" if also else name))
             elif row.world not in worlds:
                 found.append(row)
         worlds.add(known["world"])

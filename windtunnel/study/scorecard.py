@@ -35,13 +35,16 @@ class Row:
 
 
 def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
-    """All rows as they stand in the cells: a network's own share, or those of the predictors that show the scale."""
+    """All rows as they stand in the cells: a network's own share, or those of the predictors that show the scale.
+
+    Both may be in one cell, and a network may have a predictor's name."""
     for name, cell in cells.items():
         own = {name.removeprefix(f"{cell['world']}-"): cell["primitive"]} if cell.get("primitive") else {}
-        for subject, record in (own | (cell.get("rows") or {})).items():
-            whole = Share.of_record(record).to_dict()
-            what = whole["primitive"], cell["world"], whole["state"], whole["told"]
-            yield Row(subject, *what, subject in own, name, whole)
+        for network, rows in ((True, own), (False, cell.get("rows") or {})):
+            for subject, record in rows.items():
+                whole = Share.of_record(record).to_dict()
+                what = whole["primitive"], cell["world"], whole["state"], whole["told"]
+                yield Row(subject, *what, network, name, whole)
 
 
 def scorecard(cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
