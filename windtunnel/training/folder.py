@@ -1,6 +1,6 @@
 """A run on disk.
 
-    recipe.json        the recipe, the model's spec, a format version
+    recipe.json        the recipe, the model's spec and size, a format version
     environment.json   versions, device, commit, of every sitting
     timings.jsonl      seconds and sequences/s (the only file with a clock in it)
     seed-0/            one folder per seed
@@ -66,10 +66,10 @@ class RunFolder:
                 "was trained: put that file back, or take another folder"
             )
 
-    def create(self, recipe: Recipe, spec: dict[str, Any] | None) -> None:
-        """Start a run here."""
+    def create(self, recipe: Recipe, spec: dict[str, Any] | None, parameters: int | None = None) -> None:
+        """Start a run here, of a model of that shape and so many parameters."""
         record = {"format": FORMAT, "windtunnel": __version__, "recipe": recipe.to_dict(), "model": spec}
-        write_json(self.path / "recipe.json", record)
+        write_json(self.path / "recipe.json", record | {"parameters": parameters})
 
     def _record(self) -> dict[str, Any]:
         if not self.path.exists():
@@ -106,6 +106,11 @@ class RunFolder:
     def spec(self) -> dict[str, Any] | None:
         """The exact shape of the model; None for a model that is not built in."""
         return self._record().get("model")
+
+    def parameters(self) -> int | None:
+        """How many parameters the model has; None where that was not written down, as it once was not."""
+        kept = self._record().get("parameters")
+        return kept if isinstance(kept, int) else None
 
     def add_environment(self, environment: dict[str, object]) -> None:
         """Remember where a sitting took place."""

@@ -24,7 +24,7 @@ from windtunnel.training.folder import RunFolder, SeedFolder
 from windtunnel.training.lost_list import lost_list
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
-from windtunnel.training.rehearsal import rehearse
+from windtunnel.training.rehearsal import Shape, rehearse
 from windtunnel.training.run import Run
 from windtunnel.training.schedule import ladder_steps
 from windtunnel.training.signals import StopRequest
@@ -53,7 +53,7 @@ class Diverged(InputError):
 class Sitting:
     """One call of `train`: picks up where the folder stands, and goes on until the end or a reason to stop.
 
-    spec   the exact shape of the model, for a new folder
+    shape   of the model, for a new folder
     """
 
     recipe: Recipe
@@ -64,7 +64,7 @@ class Sitting:
     max_minutes: float | None
     earlier: bool
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
-    spec: dict[str, Any] | None = None
+    shape: Shape = Shape()
     started: float = field(default_factory=time.monotonic)
     history: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     weights: dict[int, dict[str, torch.Tensor]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Sitting:
                 self.say(f"continuing {folder.path} from step {self._standing(folder)} of {recipe.steps}")
             else:
                 folder.require_known()
-                folder.create(recipe, self.spec)
+                folder.create(recipe, *self.shape)
             folder.add_environment(environment(self.device))
         groups = self._groups(folder)
         self.tracker.start(recipe, str(folder.path) if folder else None)
@@ -117,7 +117,7 @@ class Sitting:
             raise InputError(
                 f"{folder.path}: holds a run with {told}; give the same options to continue it, or another folder"
             )
-        self.spec = rehearse(self.recipe, self.factory)  # before anything changes
+        self.shape = rehearse(self.recipe, self.factory)  # before anything changes
         clear(folder)
         self.say(f"{folder.path} was begun with {told}, and no step was trained: it is started over")
         return True

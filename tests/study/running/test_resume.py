@@ -103,6 +103,7 @@ def test_a_diverged_seed_keeps_the_others(tmp_path, monkeypatch):
         assert [record["per_seed"][i] for i in (0, 2)] == [intact["per_seed"][i] for i in (0, 2)]
         assert record["per_seed"][1] != intact["per_seed"][1]
     run = load(study.path / "runs" / "small-urn-lstm")  # where an export looks
+    assert run.folder.parameters() == cell["parameters"]
     assert run.recipe.seeds == (0, 2) and run.finished and set(cell["history"]) == {"0", "2"}
     zoo = str(tmp_path / "zoo")
     assert main(["--out", str(study.path), "--export", "small-urn-lstm", "--zoo", zoo]) == 0

@@ -221,7 +221,7 @@ def _history(run: Run | None) -> dict[str, list]:
 def _leave_out(folder: RunFolder, recipe: Recipe) -> None:
     """A folder that was begun with more seeds goes on with those of the recipe, from where each of them stands."""
     if folder.exists() and set(folder.recipe().seeds) > set(recipe.seeds):
-        folder.create(recipe, folder.spec())
+        folder.create(recipe, folder.spec(), folder.parameters())
 
 
 def _summary(name: str, record: dict[str, Any]) -> str:
