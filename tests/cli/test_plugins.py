@@ -209,7 +209,7 @@ def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal,
             copy.parent.mkdir(exist_ok=True)
             copy.write_bytes(file.read_bytes())
     record = json.loads((place / "recipe.json").read_text())
-    record["recipe"]["model"], record["model"] = "blind", None
+    record["recipe"]["model"], record["model"], record["parameters"] = "blind", None, None
     (place / "recipe.json").write_text(json.dumps(record))
     assert "its architecture 'blind' must be registered first" in refusal("evaluate", place)
     (run,) = json.loads(output("runs", place, "--json"))["runs"]

@@ -12,6 +12,7 @@ import sys
 import pytest
 
 import windtunnel as wt
+from tests.training.cases import counts
 from windtunnel.cli.main import main
 from windtunnel.training.lock import locked
 
@@ -50,6 +51,28 @@ def test_runs_json(mixed, output):
     half = by_name["half"]
     assert (half["state"], half["steps"], half["of"]) == ("unfinished", 0, 9)
     assert half["kl_bits"] == wt.load(mixed / "half").metrics(0)[-1]["kl_bits"]
+
+
+def test_the_size_of_one_s_own_model_is_told_without_building_it(output, tmp_path, monkeypatch):
+    """Nor need it be registered, or be what it was."""
+    options = {"steps": 2, "batch": 8, "validation_episodes": 8, "device": "cpu", "preset": "quick"}
+    run = wt.train(wt.tunnels.Bijection(symbols=4, length=4), counts, out=tmp_path / "own", **options)
+    for where in ("build", "from_spec"):
+        monkeypatch.setattr(f"windtunnel.models.{where}", lambda *_, **__: pytest.fail("it was built"))
+    (record,) = json.loads(output("runs", tmp_path, "--json"))["runs"]
+    assert record["parameters"] == run.folder.parameters() == sum(p.numel() for p in counts(run.tunnel).parameters())
+
+
+def test_the_size_of_a_run_from_before_sizes_were_kept(runs, output, tmp_path):
+    """Of a built-in model from its shape; of any other it stays open."""
+    for name in ("built-in", "own"):
+        shutil.copytree(runs / "hmm", tmp_path / name)
+        file = tmp_path / name / "recipe.json"
+        record = json.loads(file.read_text())
+        size = record.pop("parameters")
+        file.write_text(json.dumps(record | ({"model": None} if name == "own" else {})))
+    told = json.loads(output("runs", tmp_path, "--json"))["runs"]
+    assert [record["parameters"] for record in told] == [size, None]
 
 
 def test_runs_text(mixed, output):

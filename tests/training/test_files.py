@@ -19,6 +19,8 @@ from windtunnel.training.files import (
     read_lines,
     require_writable,
     require_writable_folder,
+    stored_metadata,
+    stored_step,
     write_bytes,
     write_tensors,
 )
@@ -196,6 +198,17 @@ def test_damaged_json_is_told_in_one_line(tmp_path):
         read_json(path)
     with pytest.raises(InputError, match="cannot be read \\(No such file"):
         read_json(tmp_path / "missing.json")
+
+
+def test_equal_tensors_with_equal_metadata_are_equal_files(tmp_path):
+    """However many metadata there are: safetensors itself would write them in any order."""
+    told = {"step": "1", "seed": "0", "recipe": "abc"}
+    made = {write_tensors(tmp_path / "a.safetensors", {"a": torch.arange(4.0)}, told) for _ in range(20)}
+    assert len(made) == 1 and stored_metadata(tmp_path / "a.safetensors") == told
+    write_tensors(tmp_path / "b.safetensors", {"a": torch.arange(4.0)}, {"step": "7"})
+    assert stored_metadata(tmp_path / "b.safetensors") == {"step": "7"} and stored_step(tmp_path / "b.safetensors") == 7
+    (tmp_path / "b.safetensors").write_bytes(b"")
+    assert stored_metadata(tmp_path / "b.safetensors") == {} and stored_step(tmp_path / "b.safetensors") is None
 
 
 def test_a_checksum_sees_any_change(tmp_path):

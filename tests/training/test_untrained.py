@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ SIGNS = {
 def test_a_step_that_was_trained_is_never_cleared(tmp_path, sign):
     """Each sign of it alone is enough, also of a seed that the other recipe has not."""
     go_on(tmp_path, WRONG)
-    for path in tmp_path.glob("seed-*/*"):
+    for path in [*tmp_path.glob("seed-*/*"), tmp_path / "timings.jsonl"]:
         if path != tmp_path / "seed-5" / SIGNS[sign]:
             path.unlink()
     before = files(tmp_path)
@@ -113,6 +114,29 @@ def test_a_step_that_was_trained_is_never_cleared(tmp_path, sign):
     with pytest.raises(InputError, match="must hold no trained step"):
         clear(RunFolder(tmp_path))
     assert files(tmp_path) == before and str(tmp_path / "seed-5" / SIGNS[sign]) in before
+
+
+@pytest.mark.parametrize("sign", ["timings.jsonl", "survey.json", "exhibits/own.json"])
+def test_a_run_whose_weights_were_moved_away_is_not_started_over(tmp_path, sign):
+    """Nothing of the seeds is left, but each of these tells that they were trained."""
+    go_on(tmp_path, WRONG)
+    for name in ("survey.json", "exhibits/own.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    for path in tmp_path.glob("seed-*"):
+        shutil.rmtree(path)
+    for name in {"timings.jsonl", "survey.json", "exhibits/own.json"} - {sign}:
+        (tmp_path / name).unlink()
+    if not sign.startswith("exhibits"):
+        (tmp_path / "exhibits").rmdir()
+    before = files(tmp_path)
+    with pytest.raises(InputError, match="holds a run with batch = 16, not 8, and seeds"):
+        go_on(tmp_path)
+    assert files(tmp_path) == before and str(tmp_path / sign) in before
+    (tmp_path / sign).unlink()
+    if sign.startswith("exhibits"):
+        (tmp_path / "exhibits").rmdir()
+    assert untrained(RunFolder(tmp_path))
 
 
 def test_a_kill_at_any_moment_of_starting_over_leaves_a_folder_for_either(tmp_path, expected):

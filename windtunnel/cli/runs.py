@@ -92,18 +92,13 @@ def _read(run: Run) -> dict[str, Any]:
 
 
 def _parameters(run: Run) -> int | None:
-    """From the model's shape alone, without its weights; None for an architecture that cannot be built here."""
-    spec = run.folder.spec()
-    if spec is not None:
-        with torch.device("meta"):
-            return models.describe(models.from_spec(spec)).params
-    recipe = run.recipe
-    if recipe.model not in models.names():  # the plugin that registers it was not named
-        return None
-    try:
-        return models.describe(models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)).params
-    except InputError:  # by now it takes other options, or fails: that is for `evaluate` to tell
-        return None
+    """As the run has it; of one from before that was written down, from the shape of a built-in model, and None for
+    any other: to build somebody's own takes passes through it, to see whether it is causal."""
+    kept, spec = run.folder.parameters(), run.folder.spec()
+    if kept is not None or spec is None:
+        return kept
+    with torch.device("meta"):
+        return models.describe(models.from_spec(spec)).params
 
 
 def _row(record: dict[str, Any], folder: Path) -> list[str]:

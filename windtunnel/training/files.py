@@ -21,6 +21,12 @@ from torch import Tensor
 
 from windtunnel.errors import InputError, require
 
+_PACKED = "windtunnel"  # the entry of a safetensors file's metadata that holds several
+
+
+class Damaged(InputError):
+    """A file that can be read holds something else than it should."""
+
 
 def require_path(field: str, value: object) -> Path:
     """A path that was given as one.  An empty word is none, though to Python it is the current folder."""
@@ -105,7 +111,7 @@ def read_json(path: Path) -> Any:
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except ValueError as error:
-        raise InputError(f"{path}: must be JSON, but is damaged ({error})") from None
+        raise Damaged(f"{path}: must be JSON, but is damaged ({error})") from None
 
 
 def read_versioned(path: Path, version: int) -> dict[str, Any]:
@@ -119,7 +125,13 @@ def read_versioned(path: Path, version: int) -> dict[str, Any]:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> str:
-    """Write safetensors atomically; returns the SHA-256 of the file."""
+    """Write safetensors atomically; returns the SHA-256 of the file.
+
+    Several metadata go into one entry as JSON: of more entries safetensors writes them in any order, and equal files
+    must be equal to the last byte.
+    """
+    if len(metadata) > 1:
+        metadata = {_PACKED: json.dumps(metadata, sort_keys=True)}
     # Copies: a network may tie weights, and safetensors takes no two tensors over one memory.
     content = save(
         {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}, metadata
@@ -136,12 +148,22 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise InputError(f"{path}: must be safetensors, but is damaged ({error})") from None
 
 
-def stored_step(path: Path) -> int | None:
-    """The step that `write_tensors` was told, of a whole file; None where it cannot be read or does not say."""
+def stored_metadata(path: Path) -> dict[str, str]:
+    """The metadata that `write_tensors` was told, of a whole file; none where it cannot be read."""
     try:
         with safe_open(path, "pt") as file:  # also looks whether the file is as long as its tensors are
-            return int((file.metadata() or {})["step"])
-    except (SafetensorError, OSError, LookupError, ValueError):
+            found = file.metadata() or {}
+        packed = json.loads(found.pop(_PACKED, "{}"))
+    except (SafetensorError, OSError, ValueError):
+        return {}
+    return found | packed if isinstance(packed, dict) else found
+
+
+def stored_step(path: Path) -> int | None:
+    """The step among them; None where it is not told."""
+    try:
+        return int(stored_metadata(path)["step"])
+    except (LookupError, ValueError):
         return None
 
 

@@ -1,6 +1,6 @@
 """A run on disk.
 
-    recipe.json        the recipe, the model's spec, a format version
+    recipe.json        the recipe, the model's spec and size, a format version
     environment.json   versions, device, commit, of every sitting
     timings.jsonl      seconds and sequences/s (the only file with a clock in it)
     seed-0/            one folder per seed
@@ -10,7 +10,8 @@
       resume-00000500.safetensors  everything needed to go on; the last two are kept
 
 The list is there before the first weights, and weights are on disk before the list names them, so a kill at any moment
-leaves a folder that can go on.  Weights without a list were not left by a kill, and are not written over (`lost_list`).
+leaves a folder that can go on.  Weights without a list are not written over (`lost_list`): no kill leaves them, but for
+the very first that an earlier version saved.  Every such file says whose it is: step, seed, a digest of the recipe.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from torch import Tensor
 from windtunnel import __version__, tunnels
 from windtunnel.errors import InputError, Unregistered
 from windtunnel.training.files import (
+    Damaged,
     append_line,
     intact,
     number,
@@ -36,7 +38,7 @@ from windtunnel.training.files import (
     write_json,
     write_tensors,
 )
-from windtunnel.training.lost_list import LIST, PATTERNS, listing, lost_list
+from windtunnel.training.lost_list import EARLIER, LIST, PATTERNS, Unlisted, identity, listing, lost_list, strangers
 from windtunnel.training.recipe import Recipe
 
 FORMAT = 1
@@ -66,10 +68,10 @@ class RunFolder:
                 "was trained: put that file back, or take another folder"
             )
 
-    def create(self, recipe: Recipe, spec: dict[str, Any] | None) -> None:
-        """Start a run here."""
+    def create(self, recipe: Recipe, spec: dict[str, Any] | None, parameters: int | None = None) -> None:
+        """Start a run here, of a model of that shape and so many parameters."""
         record = {"format": FORMAT, "windtunnel": __version__, "recipe": recipe.to_dict(), "model": spec}
-        write_json(self.path / "recipe.json", record)
+        write_json(self.path / "recipe.json", record | {"parameters": parameters})
 
     def _record(self) -> dict[str, Any]:
         if not self.path.exists():
@@ -84,7 +86,7 @@ class RunFolder:
         recipe = self.stored_recipe()
         for seed in recipe.seeds:
             if lost := lost_list(self.seed(seed), recipe):
-                raise InputError(lost)
+                raise Unlisted(lost)
             self.seed(seed).require_within(recipe.steps)
         return recipe
 
@@ -106,6 +108,11 @@ class RunFolder:
     def spec(self) -> dict[str, Any] | None:
         """The exact shape of the model; None for a model that is not built in."""
         return self._record().get("model")
+
+    def parameters(self) -> int | None:
+        """How many parameters the model has; None where that was not written down, as it once was not."""
+        kept = self._record().get("parameters")
+        return kept if isinstance(kept, int) else None
 
     def add_environment(self, environment: dict[str, object]) -> None:
         """Remember where a sitting took place."""
@@ -137,33 +144,34 @@ class SeedFolder:
         path = self.path / LIST
         if not path.exists():
             return {"ladder": [], "resume": []}
-        way_out = "remove it, and --earlier makes it again from the files beside it"
+        way_out = f"remove it, and {EARLIER} makes it again from the files beside it"
         try:
             listed = read_json(path)
-        except InputError as error:
+        except Damaged as error:  # one that cannot be read may be as good as ever
             raise InputError(f"{error}; {way_out}") from None
         if not _is_list_of_checkpoints(listed):
             raise InputError(f"{path}: must list checkpoints by step, file and sha256, but is damaged; {way_out}")
         return listed
 
     # --- writing
-    def save_weights(self, step: int, weights: dict[str, Tensor]) -> None:
-        """A rung of the ladder."""
-        self._save("ladder", f"step-{step:08d}.safetensors", step, weights)
+    def save_weights(self, step: int, weights: dict[str, Tensor], recipe: Recipe | None = None) -> None:
+        """A rung of the ladder, and the recipe that it is of."""
+        self._save("ladder", f"step-{step:08d}.safetensors", step, weights, recipe)
 
-    def save_state(self, step: int, state: dict[str, Tensor]) -> None:
+    def save_state(self, step: int, state: dict[str, Tensor], recipe: Recipe | None = None) -> None:
         """A state to resume from.  The oldest beyond two is removed, after the new one is safe."""
-        self._save("resume", f"resume-{step:08d}.safetensors", step, state)
+        self._save("resume", f"resume-{step:08d}.safetensors", step, state, recipe)
         kept = {entry["file"] for entry in self._list()["resume"]}
         for path in self.path.glob("resume-*.safetensors"):  # also what a kill at this very point once left behind
             if path.name not in kept:
                 path.unlink(missing_ok=True)
 
-    def _save(self, kind: str, file: str, step: int, tensors: dict[str, Tensor]) -> None:
+    def _save(self, kind: str, file: str, step: int, tensors: dict[str, Tensor], recipe: Recipe | None) -> None:
         listed = self._list()
         if not (self.path / LIST).exists():  # first of all: weights without it are then no kill's, see `lost_list`
             write_json(self.path / LIST, listed)
-        sha256 = write_tensors(self.path / file, tensors, {"step": str(step)})
+        whose = {} if recipe is None else identity(self.path, recipe)
+        sha256 = write_tensors(self.path / file, tensors, {"step": str(step), **whose})
         kept = [entry for entry in listed[kind] if entry["step"] != step]
         kept = sorted([*kept, {"step": step, "file": file, "sha256": sha256}], key=lambda entry: entry["step"])
         listed[kind] = kept[-_KEPT:] if kind == "resume" else kept
@@ -188,10 +196,15 @@ class SeedFolder:
     def log(self, record: dict[str, Any]) -> None:
         append_line(self.path / "metrics.jsonl", plain_record(record))
 
-    def list_again(self) -> None:
-        """Make a list that is lost from the files that are there."""
+    def list_again(self, recipe: Recipe) -> list[Path]:
+        """Make a list that is lost from the files that are there.  Those of another recipe or seed are put aside first,
+        as training would write over them or remove them; returns where they are now."""
+        aside = []
+        for path, name in strangers(self.path, recipe).items():
+            aside.append(path.rename(path.with_name(name)))
         listed = listing(self.path)
         write_json(self.path / LIST, listed | {"resume": listed["resume"][-_KEPT:]})
+        return aside
 
     # --- reading
     def begun(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Real
@@ -176,6 +177,13 @@ class Recipe:
         plain["tunnel"] = tunnels.to_dict(self.tunnel)
         plain["optimiser"], plain["schedule"] = asdict(self.optimiser), asdict(self.schedule)
         return plain
+
+    def digest(self) -> str:
+        """SHA-256 of all that decides what becomes of a seed, the same for equal recipes.  Its name, and which other
+        seeds it has, decide nothing."""
+        plain = {name: value for name, value in self.to_dict().items() if name not in ("seeds", "name")}
+        alike = json.loads(json.dumps(plain), parse_int=float)  # 1 and 1.0 are equal
+        return hashlib.sha256(json.dumps(alike, sort_keys=True).encode()).hexdigest()
 
     @classmethod
     def from_dict(cls, plain: Any) -> Self:

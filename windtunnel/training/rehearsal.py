@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors.torch import save
@@ -11,14 +11,25 @@ from torch import Tensor, nn
 from windtunnel.errors import InputError, require
 from windtunnel.models.base import SequenceModel
 from windtunnel.models.build import build
+from windtunnel.models.describe import describe
 from windtunnel.models.registry import Factory, find, is_built_in, names
 from windtunnel.training.optimiser import trainable
 from windtunnel.training.recipe import Recipe
 
 
-def rehearse(recipe: Recipe, factory: Factory | None) -> dict[str, Any] | None:
-    """Raise in one line what stands in the way of a training; returns the exact shape of the model, where it has a name
-    by which it can be built again.
+class Shape(NamedTuple):
+    """What a new run folder keeps of its model.
+
+    spec        the exact shape, of a model that has a name by which it can be built again
+    parameters  how many there are, so that nobody has to build the model to tell
+    """
+
+    spec: dict[str, Any] | None = None
+    parameters: int | None = None
+
+
+def rehearse(recipe: Recipe, factory: Factory | None) -> Shape:
+    """Raise in one line what stands in the way of a training; returns the shape of the model.
 
     A model of one's own is asked for twice: a function that returns one module again and again would have seeds train
     it in turn (an interval of no width), every rung of a ladder show the same weights, and the next training go on from
@@ -32,7 +43,7 @@ def rehearse(recipe: Recipe, factory: Factory | None) -> dict[str, Any] | None:
         allowed = "a function that builds a new module at every call; two calls returned the same weights"
         require(not shared, "model", recipe.model, allowed)
         _require_storable(network, recipe.model)
-    return _shape(network)
+    return Shape(_spec(network), describe(network).params)
 
 
 def _built(recipe: Recipe, factory: Factory | None) -> nn.Module:
@@ -52,7 +63,7 @@ def _require_storable(network: nn.Module, name: str) -> None:
             raise InputError(f"model {name}: {field} is {value.dtype}: must be of a dtype safetensors knows") from None
 
 
-def _shape(network: nn.Module) -> dict[str, Any] | None:
+def _spec(network: nn.Module) -> dict[str, Any] | None:
     """Not of a subclass that has its parent's name: by that, the parent would be built."""
     if not isinstance(network, SequenceModel):
         return None

@@ -24,7 +24,7 @@ from windtunnel.training.folder import RunFolder, SeedFolder
 from windtunnel.training.lost_list import lost_list
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
-from windtunnel.training.rehearsal import rehearse
+from windtunnel.training.rehearsal import Shape, rehearse
 from windtunnel.training.run import Run
 from windtunnel.training.schedule import ladder_steps
 from windtunnel.training.signals import StopRequest
@@ -53,7 +53,7 @@ class Diverged(InputError):
 class Sitting:
     """One call of `train`: picks up where the folder stands, and goes on until the end or a reason to stop.
 
-    spec   the exact shape of the model, for a new folder
+    shape   of the model, for a new folder
     """
 
     recipe: Recipe
@@ -64,7 +64,7 @@ class Sitting:
     max_minutes: float | None
     earlier: bool
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
-    spec: dict[str, Any] | None = None
+    shape: Shape = field(default_factory=Shape)
     started: float = field(default_factory=time.monotonic)
     history: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     weights: dict[int, dict[str, torch.Tensor]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Sitting:
                 self.say(f"continuing {folder.path} from step {self._standing(folder)} of {recipe.steps}")
             else:
                 folder.require_known()
-                folder.create(recipe, self.spec)
+                folder.create(recipe, *self.shape)
             folder.add_environment(environment(self.device))
         groups = self._groups(folder)
         self.tracker.start(recipe, str(folder.path) if folder else None)
@@ -117,7 +117,7 @@ class Sitting:
             raise InputError(
                 f"{folder.path}: holds a run with {told}; give the same options to continue it, or another folder"
             )
-        self.spec = rehearse(self.recipe, self.factory)  # before anything changes
+        self.shape = rehearse(self.recipe, self.factory)  # before anything changes
         clear(folder)
         self.say(f"{folder.path} was begun with {told}, and no step was trained: it is started over")
         return True
@@ -127,8 +127,11 @@ class Sitting:
         for seed in self.recipe.seeds if self.earlier else ():
             place = folder.seed(seed)
             if lost_list(place, self.recipe):
-                place.list_again()
-                self.say(f"seed {seed}: its list of checkpoints was lost, and is made again from the files")
+                for path in place.list_again(self.recipe):
+                    self.say(f"seed {seed}: a file of another recipe or seed is put aside as {path.name}")
+                left = place.last_step() is not None
+                then = "is made again from the files" if left else "there is no state to go on from: it starts over"
+                self.say(f"seed {seed}: its list of checkpoints was lost, and {then}")
         folder.recipe()
 
     def _standing(self, folder: RunFolder) -> str:
@@ -153,7 +156,7 @@ class Sitting:
         if halted and folder is not None:
             self._check_finite(networks, folder, step, weights=True)
             for network in networks:
-                folder.seed(network.seed).save_state(step, network.state())
+                folder.seed(network.seed).save_state(step, network.state(), self.recipe)
         watch.tell(step)
         if folder is None:
             self.weights |= {network.seed: network.weights() for network in networks}
@@ -234,7 +237,7 @@ class Sitting:
                 continue
             network = Network(self.recipe, seed, "cpu", self.factory)
             network.restore(state[1])
-            place.save_weights(steps, network.weights())
+            place.save_weights(steps, network.weights(), self.recipe)
             self.say(f"seed {seed}: the weights of step {steps} were missing or damaged, and are made again")
         return complete
 
@@ -283,9 +286,9 @@ class Sitting:
         for network in networks:
             place = folder.seed(network.seed)
             if step in rungs:
-                place.save_weights(step, network.weights())
+                place.save_weights(step, network.weights(), self.recipe)
             if step % self.recipe.checkpoint_every == 0 or step == self.recipe.steps:
-                place.save_state(step, network.state())
+                place.save_state(step, network.state(), self.recipe)
 
     def _check_finite(self, networks: list[Network], folder: RunFolder | None, step: int, weights: bool) -> None:
         """Stop at a loss that is no number; and, before anything is kept, at weights that are none."""

@@ -21,7 +21,7 @@ from windtunnel.training.folder import RunFolder
 from windtunnel.training.lock import locked
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
-from windtunnel.training.rehearsal import rehearse
+from windtunnel.training.rehearsal import Shape, rehearse
 from windtunnel.training.run import Run
 from windtunnel.training.schedule import never_peaks
 from windtunnel.training.sitting import Say, Sitting
@@ -99,12 +99,12 @@ def train(
         check(recipe.tunnel)
     if out is not None:
         recipe.to_dict()  # a tunnel that has no name cannot be written down: told before there is a folder
-    spec = None
+    shape = Shape()
     if out is None or not RunFolder(out).exists():
         if never_peaks(recipe):  # a recipe that was given whole is trained as it is
             say(f"the warm-up of {recipe.schedule.warmup} steps is longer than the training, which has {recipe.steps}")
-        spec = rehearse(recipe, factory)
-    sitting = Sitting(recipe, factory, device, tracker, say, max_minutes, earlier, turn, spec)
+        shape = rehearse(recipe, factory)
+    sitting = Sitting(recipe, factory, device, tracker, say, max_minutes, earlier, turn, shape)
     if out is None:
         return sitting.run(None)
     with locked(out):

@@ -13,10 +13,14 @@ from windtunnel.training.folder import TRAINED, RunFolder, SeedFolder
 from windtunnel.training.lost_list import PATTERNS
 
 _FIRST = f"resume-{0:08d}.safetensors"  # where a training was stopped before its first step
+_FOUND = ("survey.json", "exhibits")  # what was read off trained weights, and stays where these were moved away
 
 
 def untrained(folder: RunFolder) -> bool:
-    """Has no step been trained here, by any seed, as far as files, lists and metrics tell?"""
+    """Has no step been trained here, by any seed, as far as anything in the folder tells: files, lists and metrics of
+    the seeds, timings, what was found in the weights?"""
+    if any((folder.path / name).exists() for name in _FOUND) or any(line.get("to") != 0 for line in folder.timings()):
+        return False
     places = _places(folder)
     weights = [path for place in places for pattern in PATTERNS.values() for path in place.path.glob(pattern)]
     return all(path.name == _FIRST for path in weights) and not any(place.begun() for place in places)

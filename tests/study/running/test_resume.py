@@ -20,6 +20,7 @@ from windtunnel.study.running.pause import OutOfTime
 from windtunnel.study.running.rate import Rate, planned
 from windtunnel.study.running.sitting import Sitting
 from windtunnel.training import Diverged, load
+from windtunnel.training.run_folders import run_folders
 from windtunnel.training.sitting import Sitting as TrainingSitting
 from windtunnel.tunnels import Urn
 
@@ -103,6 +104,7 @@ def test_a_diverged_seed_keeps_the_others(tmp_path, monkeypatch):
         assert [record["per_seed"][i] for i in (0, 2)] == [intact["per_seed"][i] for i in (0, 2)]
         assert record["per_seed"][1] != intact["per_seed"][1]
     run = load(study.path / "runs" / "small-urn-lstm")  # where an export looks
+    assert run.folder.parameters() == cell["parameters"]
     assert run.recipe.seeds == (0, 2) and run.finished and set(cell["history"]) == {"0", "2"}
     zoo = str(tmp_path / "zoo")
     assert main(["--out", str(study.path), "--export", "small-urn-lstm", "--zoo", zoo]) == 0
@@ -211,6 +213,64 @@ def test_what_does_not_apply_is_no_failure():
     refusal = Missing("keys", "failed: so begins this refusal").to_dict()  # words decide nothing
     assert surveying.failures([refusal, {"name": "x", "value": 1.0}]) == []
     assert surveying.failures([Missing("keys", "no memory", broken=True).to_dict()]) == ["no memory"]
+
+
+# --- a list of checkpoints that is lost
+def files(run) -> dict[str, bytes]:
+    return {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def lose_list(run) -> dict[str, bytes]:
+    """Remove it; returns what is left."""
+    (run / "seed-0" / "checkpoints.json").unlink()
+    return files(run)
+
+
+def test_a_run_without_its_list_is_put_aside_and_trained_anew(tmp_path):
+    """Twice, and each time nothing is lost; what was scored of the old networks is forgotten with them."""
+    plan, name = only("small-bijection-mlp"), "small-bijection-mlp"
+    reproduce(out=tmp_path, plan=plan, device="cpu")
+    study, made = StudyFolder(tmp_path), StudyFolder(tmp_path).cell(name)
+    for aside in (f".{name}.unlisted", f".{name}.unlisted-2"):
+        (tmp_path / "cells" / f"{name}.json").unlink()
+        scored = {"seconds": {}, "diverged": [], "conditions": {"home": {"missing": "of the old networks"}}}
+        study.write_draft(name, {"planned": made["planned"], **scored})
+        left, told = lose_list(study.run(name)), []
+        again = reproduce(out=tmp_path, plan=plan, device="cpu", say=told.append).cell(name)
+        where = tmp_path / "runs" / aside
+        said = f"{name}: a list of its checkpoints is lost; the run is kept as {where}, and trained anew"
+        assert said in told and not any("begun elsewhere" in line for line in told)
+        assert files(where) == left
+        assert again["conditions"] == made["conditions"] and again["history"] == made["history"]
+    assert list(run_folders(tmp_path)) == [study.run(name)]
+
+
+def test_a_trial_without_its_list_is_made_anew(tmp_path, monkeypatch):
+    plan, real = only("small-urn-lstm"), rate.sweep.try_rate
+    monkeypatch.setattr(rate.sweep, "try_rate", lambda *a, **o: real(*a, **o | {"max_minutes": 1e-9}))
+    reproduce(out=tmp_path, plan=plan, device="cpu", max_minutes=5)
+    monkeypatch.undo()
+    trial, told = tmp_path / "sweeps" / "small-urn-lstm-0", []
+    (trial / "seed-1000" / "checkpoints.json").unlink()
+    state = trial / "seed-1000" / "resume-00000000.safetensors"
+    state.rename(state.with_name("resume-00000005.safetensors"))
+    study = reproduce(out=tmp_path, plan=plan, device="cpu", say=told.append)
+    assert [line for line in told if "and trained anew" in line] and study.finished("small-urn-lstm")
+    assert (tmp_path / "sweeps" / ".small-urn-lstm-0.unlisted" / "recipe.json").exists()
+
+
+def test_a_finished_cell_without_a_list_stays_as_it_is(tmp_path):
+    """Readings are left that its networks alone can give; the study goes on to the next cell."""
+    plan, name = only("small-hmm-transformer"), "small-hmm-transformer"
+    first = replace(plan, cells=(replace(plan.cells[0], beside={}),))
+    reproduce(out=tmp_path, plan=first, device="cpu")
+    study, told = StudyFolder(tmp_path), []
+    left = lose_list(study.run(name))
+    made = study.cell(name)
+    again = reproduce(out=tmp_path, plan=plan, device="cpu", say=told.append)
+    (line,) = [line for line in told if "readings are left" in line]
+    assert line.startswith(f"{name}: 1 readings are left, but {study.run(name)}/seed-0: holds ")
+    assert again.cell(name) == made and files(study.run(name)) == left
 
 
 # --- time

@@ -18,6 +18,7 @@ from windtunnel.study.running import surveying
 from windtunnel.study.running.duration import instrument_seconds
 from windtunnel.training import Run, load
 from windtunnel.training.folder import RunFolder
+from windtunnel.training.lost_list import Unlisted
 
 if TYPE_CHECKING:
     from windtunnel.study.running.sitting import Sitting
@@ -51,7 +52,12 @@ class Inspecting:
         if left and not self.here:
             self.sitting.say(f"{self.cell.name}: {len(left)} readings are left, but its networks are not here")
         elif left:
-            found = self._jobs(wanted, load(self.folder.run(self.cell.name), device=self.sitting.device))
+            try:
+                run = load(self.folder.run(self.cell.name), device=self.sitting.device)
+            except Unlisted as error:  # the cell is of these very networks, and stays as it is
+                self.sitting.say(f"{self.cell.name}: {len(left)} readings are left, but {error}")
+                return
+            found = self._jobs(wanted, run)
             for name in left:
                 record["survey"] += self._apply(name, found[name], record)
                 record["seconds"] = self.sitting.seconds(record["seconds"], {"survey": record["surveyed"][name]})

@@ -1,7 +1,8 @@
 """One cell: choose the rate (if it sweeps), train all seeds, score them under every condition, apply the instruments.
 
 What an unfinished cell has so far is kept after every part.  A seed that diverges is left out of the run folder and the
-others go on from where they stand.  What was begun on another machine, whose networks are not here, is begun anew.
+others go on from where they stand.  What was begun on another machine, whose networks are not here, is begun anew, and
+so is a run that has lost its list of checkpoints (`unlisted`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from windtunnel.study.running.inspecting import Inspecting
 from windtunnel.study.running.overlap import overlap
 from windtunnel.study.running.pause import OutOfTime
 from windtunnel.study.running.rate import Rate
+from windtunnel.study.running.unlisted import put_aside
 from windtunnel.study.share import Share
 from windtunnel.training import Diverged, Recipe, Run, train
 from windtunnel.training.folder import RunFolder
@@ -72,9 +74,14 @@ class Making:
         """What is kept of this cell, if its networks are here as well: numbers of two trainings never mix."""
         name, kept = self.cell.name, self.folder.draft(self.cell.name)
         empty = self._empty()
+        if kept:
+            self.folder.require_same("cells", f"{name}.part", kept, self.planned)
+        if lost := put_aside(self.folder.run(name)):
+            self.sitting.say(lost)
+            self.folder.write_draft(name, empty)
+            return empty
         if not kept:
             return empty
-        self.folder.require_same("cells", f"{name}.part", kept, self.planned)
         if self.inspecting.here or not (kept["conditions"] or kept["diverged"]):
             return empty | kept
         self.sitting.say(f"{name}: was begun elsewhere, and its networks are not here: begun anew")
@@ -221,7 +228,7 @@ def _history(run: Run | None) -> dict[str, list]:
 def _leave_out(folder: RunFolder, recipe: Recipe) -> None:
     """A folder that was begun with more seeds goes on with those of the recipe, from where each of them stands."""
     if folder.exists() and set(folder.recipe().seeds) > set(recipe.seeds):
-        folder.create(recipe, folder.spec())
+        folder.create(recipe, folder.spec(), folder.parameters())
 
 
 def _summary(name: str, record: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.quantity import number, plain
 from windtunnel.study.running import sweep
 from windtunnel.study.running.pause import OutOfTime, Waits
+from windtunnel.study.running.unlisted import put_aside
 from windtunnel.training import Recipe
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Rate:
         cell, sitting = self.cell, self.sitting
         sitting.say(f"{cell.name}: learning rate × 3^{k}, {sweep.trial_steps(cell.recipe)} steps")
         place = self.folder.path / "sweeps" / f"{cell.name}-{k}"  # a kill costs no more than half a trial
+        if lost := put_aside(place):
+            sitting.say(lost)
         tick, waited = time.monotonic(), sitting.waited
         options = {"out": place, "max_minutes": sitting.minutes_to_train(), "turn": sitting.stepping}
         kl = sweep.try_rate(cell.recipe, k, sitting.device, **options)
