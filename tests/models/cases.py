@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from torch import nn
 
 from windtunnel import models
 from windtunnel.tunnels import HMM, Bijection, Inputs, Recall, Tunnel, Urn
@@ -83,3 +84,19 @@ def full_precision():
     torch.backends.cudnn.allow_tf32 = False
     yield
     torch.backends.cudnn.allow_tf32 = before
+
+
+class Bag(nn.Module):
+    """Counts of the tokens so far."""
+
+    def __init__(self, tunnel, width=8, extra=0):
+        super().__init__()
+        self.embedding = nn.Embedding(tunnel.vocabulary, width)
+        self.features = nn.Linear(tunnel.feature_width, width) if tunnel.feature_width else None
+        self.head = nn.Linear(width, tunnel.classes + extra)
+
+    def forward(self, tokens, features, readout):
+        x = self.embedding(tokens)
+        if self.features is not None:
+            x = x + self.features(features)
+        return self.head(x.cumsum(1)[:, readout])

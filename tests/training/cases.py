@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from windtunnel.training import Optimiser, Recipe, Schedule
+from windtunnel.training import Optimiser, Recipe, Run, Schedule, train
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.tunnels import HMM, Bijection, Tunnel
@@ -136,3 +136,15 @@ class Counts(nn.Module):
 def counts(tunnel: Tunnel, width: int = 8) -> nn.Module:
     """The factory of that module."""
     return Counts(tunnel, width)
+
+
+def on_cpu(recipe: Recipe, out=None, **options) -> Run:
+    """Train there, whatever this machine has."""
+    return train(recipe=recipe, out=out, device="cpu", **options)
+
+
+def one_line(error) -> str:
+    """What was raised, which must be one line."""
+    message = str(error.value)
+    assert "\n" not in message
+    return message
