@@ -211,3 +211,13 @@ def test_variants_wait_to_be_asked_for(browser, source, tmp_path):
         seen.redrawn("entropy", figure.locator("[data-all]").check)
         assert figure.locator(".key").count() == len(names) + 1
         assert seen.said == []
+
+
+def test_a_folder_of_ones_own_runs_is_shown_however_many_there_are(browser, source, tmp_path):
+    """None of them is the plain recipe of its architecture, so there is nothing to wait behind."""
+    exhibits = {f"try-{i}": source.exhibits["hmm-lstm"] for i in range(8)}
+    page_file = write_page(Source(tmp_path, None, {}, [], exhibits), tmp_path / "own.html")
+    with Watched(browser, page_file) as seen:
+        figure = seen.draw("entropy")
+        assert figure.locator(".key").count() == len(exhibits) + 1
+        assert figure.locator("[data-all]").count() == 0

@@ -50,6 +50,16 @@ def test_on_paper_each_colouring_has_its_own_panel(source):
     assert len(without_switches(shown).views[name]) == 2 * len(shown.views[name])
 
 
+@pytest.mark.parametrize(("plain", "left"), [(2, 2), (0, 8)])
+def test_variants_give_way_only_to_plain_recipes(plain, left):
+    lines = [Series(f"try-{i}", [1, 2], [0.1, 0.2], variant=i >= plain) for i in range(8)]
+    chart = Chart(
+        "entropy", "Entropy", "", "", {"hmm": [Panel(series=[Series("exact", [1], [1], role="exact"), *lines])]}
+    )
+    (panel,) = without_switches(chart).views["hmm"]
+    assert len(panel.series) == left + 1
+
+
 def test_a_name_of_any_length_and_script_is_that_of_a_file_of_its_own(source, tmp_path):
     record = source.exhibits["urn-transformer"]
     exhibits = {name: record | {"name": name} for name in ("x" * 250, "x" * 249 + "y", "Ωμέγα", "a b", "A-b")}

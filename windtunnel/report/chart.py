@@ -23,7 +23,7 @@ class Series:
     key    what decides its colour and dash: an architecture, mostly; equal keys look alike in every chart
     role   line; points (with error bars, on either axis); reference (thin, grey, dashed); exact (heavy); null (hollow)
     across the interval runs along x, not along y
-    variant a recipe beside the plain one of its architecture: hidden on the page until asked for, where lines are many
+    variant a recipe beside the plain one of its architecture, see `crowded`
     """
 
     name: str
@@ -74,6 +74,16 @@ class Panel:
     cloud: Cloud | None = None
     marks: Sequence[tuple[float, str]] = ()
     note: str = ""
+
+
+MANY = 6  # lines
+
+
+def crowded(panel: Panel) -> bool:
+    """Has it so many lines that variants wait to be asked for?  Only beside plain recipes: without one of those, as in
+    a folder of somebody's own runs, nothing would be left to see.  `crowded` in charts.js is the same."""
+    lines = [series for series in panel.series if series.role != "reference"]
+    return len(lines) > MANY and len({series.variant for series in lines if series.role != "exact"}) > 1
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import require_choice
-from windtunnel.report.chart import Chart, Cloud, Panel
+from windtunnel.report.chart import Chart, Cloud, Panel, crowded
 from windtunnel.report.fields import draw_primitives
 from windtunnel.report.lacks import Lack
 from windtunnel.report.paper import STYLE, draw
@@ -24,7 +24,6 @@ from windtunnel.report.source import Source
 KINDS = ("pdf", "png")
 DPI = 200
 LONGEST = 100  # letters of a file's name; with folder and ending it must fit where 255 are allowed
-MANY = 6  # lines from which on variants are left out
 
 
 def names(source: Source) -> list[str]:
@@ -63,14 +62,13 @@ def missing(source: Source) -> list[Lack]:
 
 
 def without_switches(chart: Chart) -> Chart:
-    """On paper: a cloud with several colourings becomes several panels, and a crowd of lines its plain recipes."""
+    """On paper: a cloud with several colourings becomes several panels, and a crowd of lines its plain recipes, if any."""
     views = {view: [apart for panel in panels for apart in _apart(panel)] for view, panels in chart.views.items()}
     return Chart(chart.id, chart.title, chart.say, chart.summary, views, chart.picks)
 
 
 def _apart(panel: Panel) -> list[Panel]:
-    lines = [series for series in panel.series if series.role != "reference"]
-    if len(lines) > MANY:
+    if crowded(panel):
         return [replace(panel, series=[series for series in panel.series if not series.variant])]
     if panel.cloud is None or len(panel.cloud.colours) < 2:
         return [panel]

@@ -136,7 +136,10 @@ function nameReferences(panel, layout) {
 }
 
 const MANY = 6; // lines from which on variants wait to be asked for
-const crowded = (panels) => panels.some((p) => (p.series || []).some((s) => s.variant) && p.series.filter((s) => s.role !== "reference").length > MANY);
+const crowded = (panel) => {
+  const lines = (panel.series || []).filter((s) => s.role !== "reference");
+  return lines.length > MANY && new Set(lines.filter((s) => s.role !== "exact").map((s) => Boolean(s.variant))).size > 1; // plain ones are left
+};
 const without = (panel, left) => (panel.series ? { ...panel, series: panel.series.filter((s) => !left(s)) } : panel);
 const WIDE = 460; // pixels from which on a panel has room for names beside its lines
 
@@ -172,7 +175,7 @@ function drawChart(figure) {
   startPlotly();
   const chart = data.charts[figure.dataset.chart], pick = figure.querySelector("[data-pick]");
   let panels = chart.views[pick ? pick.value : Object.keys(chart.views)[0]];
-  const many = crowded(panels);
+  const many = panels.some(crowded);
   if (many || figure.querySelector("[data-all]")) {
     const all = option(figure, "all", make("input", { type: "checkbox" }), "", "variants too");
     all.parentElement.hidden = !many;
