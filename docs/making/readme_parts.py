@@ -139,5 +139,4 @@ def _share(row: Row | None) -> str:
         median = number(row.record["median"])
         return f"{row.record['successes']} of {len(row.record['per_seed'])} seeds, median {median:.4g}"
     share = Quantity.of_record(row.record["share"])
-    worse = " (no better than B)" if row.no_better else ""
-    return f"{row.state}{worse} {share.brief(digits=4)}"
+    return f"{row.spoken} {share.brief(digits=4)}"

@@ -22,11 +22,12 @@ from windtunnel.report.mechanism_charts import ablation_map, mechanism_charts
 from windtunnel.report.page import render
 from windtunnel.report.palette import SHARES, SHARES_DARK, contrast
 from windtunnel.report.readings import places, spoken
-from windtunnel.report.shares import LEVELS, depth, primitives, realised
+from windtunnel.report.shares import BEHIND, LEVELS, depth, primitives, realised
 from windtunnel.report.source import Source
 from windtunnel.report.verdicts import headline, section_says, tally
 from windtunnel.report.words import enumerated, interval, listed, share, short
 from windtunnel.study.folder.results import StudyFolder
+from windtunnel.study.quantity import Quantity
 from windtunnel.training import load
 from windtunnel.tunnels import HMM
 
@@ -102,10 +103,13 @@ def test_lengths_without_a_score_are_told_with_their_reason(source):
 
 def test_recall_against_pairs(source):
     cell = dict(source.cells["urn-transformer"])
-    scored = {"metrics": {"accuracy": {"mean": 0.5, "low": 0.4, "high": 0.6}}}
+    apart = Quantity.of_seeds([0.1, 0.95, 0.98]).to_dict()
+    assert apart["low"] < 0 and apart["high"] > 1  # Student's t does not know that it is a share
+    scored = {"metrics": {"accuracy": apart}, "episodes": 500}
     cell["conditions"] = {"home": scored, "pairs-8": scored, "pairs-16": scored}
     shown = capacity(Source(source.path, source.head, {"urn-transformer": cell}))
-    assert shown.views["urn"][0].series[0].x == [8, 16] and capacity(source) is None
+    line = shown.views["urn"][0].series[0]
+    assert (line.x, line.low, line.high) == ([8, 16], [0, 0], [1, 1]) and capacity(source) is None
 
 
 def test_without_exhibits_kl_per_step_comes_from_the_cells(source):
@@ -242,6 +246,22 @@ def test_primitives(source):
     record = source.cells["bijection-replacement-mlp"]["primitive"]
     drawn = next(row for row in table.rows if row.name == "mlp").shares[table.columns.index(column)]
     assert drawn.mean == share(record["share"]["mean"]) and drawn.left == f"{short(record['kl_bits'], 2)} bits"
+
+
+@pytest.mark.parametrize(("shift", "behind"), [(0.0, True), (1.5, False)])
+def test_a_network_that_is_no_better_than_b_is_not_called_absent_alone(source, shift, behind):
+    """Such a network shows nothing about the primitive: README and the command line say so, and the page must."""
+    name = "bijection-replacement-transformer"
+    cell = source.cells[name]
+    record = cell["primitive"]
+    moved = {part: record["share"][part] + shift for part in ("mean", "low", "high")}
+    moved |= {"per_seed": [value + shift for value in record["share"]["per_seed"]]}
+    share = record | {"share": record["share"] | moved, "per_seed": [value + shift for value in record["per_seed"]]}
+    found = replace(source, cells={name: cell | {"primitive": share}})
+    (row,) = primitives(found).rows
+    assert row.shares[0] is not None and row.shares[0].spoken.endswith("(no better than B)") == behind
+    text = render(found)
+    assert ("(no better than B)" in text) == behind == (BEHIND in text)
 
 
 def test_what_is_partial_is_never_coloured_as_what_is_realised(source):

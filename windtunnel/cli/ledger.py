@@ -50,8 +50,7 @@ def _share_row(row: Row) -> list[str]:
     value, interval = share["mean"], f"{_number(share['low'])} to {_number(share['high'])}"
     if record["bimodal"]:  # a mean of successes and failures describes no network
         value, interval = record["median"], "median; seeds differ"
-    worse = " (no better than B)" if row.no_better else ""
-    return [row.subject, row.state + worse, _number(value), interval, seeds, _number(record["kl_bits"])]
+    return [row.subject, row.spoken, _number(value), interval, seeds, _number(record["kl_bits"])]
 
 
 def _number(value: Any) -> str:

@@ -9,6 +9,7 @@ from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.curves import references
 from windtunnel.report.source import Source
 from windtunnel.report.words import bits, enumerated, listed, short
+from windtunnel.study.evidence import Evidence
 from windtunnel.study.quantity import number
 
 _PAIRS = re.compile(r"pairs-(\d+)$")
@@ -93,20 +94,18 @@ def _length(condition: str) -> int:
 
 
 def capacity(source: Source) -> Chart | None:
-    """Accuracy against the number of stored pairs, where a world was scored so."""
-    views, told = {}, []
+    """Accuracy against the number of stored pairs, where a world was scored so; its interval is the one that claims
+    are judged by, which lies within 0 and 1."""
+    views, told, evidence = {}, [], Evidence(source.cells)
     for world, names in source.worlds(source.networks).items():
         series = []
         for name in names:
             conditions = source.networks[name]["conditions"].items()
-            found = {
-                int(m.group(1)): s["metrics"]["accuracy"]
-                for c, s in conditions
-                if (m := _PAIRS.match(c)) and "metrics" in s
-            }
-            if found:
-                at = sorted(found)
-                mean, low, high = ([number(found[pairs][part]) for pairs in at] for part in ("mean", "low", "high"))
+            scored = {int(m.group(1)): c for c, s in conditions if (m := _PAIRS.match(c)) and "metrics" in s}
+            if scored:
+                at = sorted(scored)
+                right = [evidence.score(name, "accuracy", scored[pairs]) for pairs in at]
+                mean, low, high = ([getattr(one, part) for one in right] for part in ("mean", "low", "high"))
                 series.append(Series(source.short(name), at, mean, low, high, source.model(name), "points"))
                 told.append(f"{name}: {short(mean[-1])} at {at[-1]} pairs")
         if series:

@@ -62,7 +62,7 @@ def missing(source: Source) -> list[Lack]:
 
 
 def without_switches(chart: Chart) -> Chart:
-    """On paper: a cloud with several colourings becomes several panels, and a crowd of lines its plain recipes, if any."""
+    """On paper: a cloud with several colourings becomes several panels, and a `crowded` panel its plain recipes."""
     views = {view: [apart for panel in panels for apart in _apart(panel)] for view, panels in chart.views.items()}
     return Chart(chart.id, chart.title, chart.say, chart.summary, views, chart.picks)
 

@@ -5,7 +5,7 @@ Networks of a study have their shares in its cells; those of other runs in their
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,16 +37,23 @@ TESTING = (
     "without noise binding"
 )
 
+BEHIND = (
+    "B is the best predictor that has every primitive but the one tested. A network that is no better lacks more than "
+    "the primitive (it sees too little, or its training failed), so nothing is shown about the primitive itself."
+)
+
 
 @dataclass(frozen=True)
 class Field:
     """One field of the primitives table.
 
+    spoken      the state as it is written: see `scorecard.Row.spoken`
     mean, ends  the share and its interval;  left  bits that the subject is still away from exact inference
     level       depth of colour: 0 below the line of "absent", LEVELS from the line of "realised" on, even steps between
     """
 
     state: str
+    spoken: str
     sign: str
     mean: str
     ends: str
@@ -79,7 +86,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Primitives:
-    """The primitives table: networks by primitives.  notes: whose share is of fewer episodes, or missing, and why."""
+    """The primitives table: networks by primitives.  notes: what a reader must know of some of the shares, or of why
+    there are none."""
 
     columns: list[Column]
     rows: list[Row]
@@ -112,8 +120,10 @@ def _own(source: Source) -> list[str]:
     return [name for name, record in source.exhibits.items() if KEY in record and name not in source.cells]
 
 
-def _notes(source: Source) -> list[str]:
-    """On how many episodes shares were measured for this page, where `evaluate` takes more; and why some are not."""
+def _notes(source: Source, rows: Sequence[Measured]) -> list[str]:
+    """What "no better than B" leaves open; on how many episodes shares were measured for this page, where `evaluate`
+    takes more; and why some are not."""
+    behind = [BEHIND] if any(row.no_better for row in rows) else []
     few, untested, missing = dict[str, list[str]](), dict[str, list[str]](), list[str]()
     for name in source.ordered(_own(source)):
         record = source.exhibits[name][KEY]
@@ -128,7 +138,7 @@ def _notes(source: Source) -> list[str]:
         f"The tunnel {world} tests no single primitive, so there is no share of {enumerated(names)}: {TESTING}."
         for world, names in untested.items()
     ]
-    return told + missing
+    return behind + told + missing
 
 
 def primitives(source: Source) -> Primitives:
@@ -136,14 +146,15 @@ def primitives(source: Source) -> Primitives:
     found: dict[str, dict[tuple[str, str], Field]] = {}
     columns: dict[tuple[str, str], Column] = {}
     cells: dict[str, str] = {}  # subject -> one of its cells
-    for row in rows_of(source):
+    measured = rows_of(source)
+    for row in measured:
         at = row.primitive, row.world
         column = columns.setdefault(at, Column(*at, short(row.record["base_bits"]), []))
         if row.network:
-            found.setdefault(row.subject, {})[at] = _field(row.record)
+            found.setdefault(row.subject, {})[at] = _field(row)
             cells.setdefault(row.subject, row.cell)
         else:
-            column.scale.append((row.subject, _field(row.record)))
+            column.scale.append((row.subject, _field(row)))
     order = sorted(columns, key=lambda at: (PRIMITIVES.index(at[0]), len(at[1]), at[1]))
 
     def place(subject: str) -> tuple[Any, ...]:
@@ -151,12 +162,13 @@ def primitives(source: Source) -> Primitives:
         return source.variant(name), KEYS.get(source.model(name), len(KEYS)), subject
 
     rows = [Row(s, place(s)[0], [found[s].get(at) for at in order]) for s in sorted(found, key=place)]
-    return Primitives([columns[at] for at in order], rows, _notes(source))
+    return Primitives([columns[at] for at in order], rows, _notes(source, measured))
 
 
-def _field(record: Mapping[str, Any]) -> Field:
-    """From the record of a share."""
-    state, mean = record["state"], number(record["share"]["mean"])
+def _field(row: Measured) -> Field:
+    """From a row of the scorecard."""
+    state, record = row.state, row.record
+    mean = number(record["share"]["mean"])
     level = 0 if state == "void" else depth(number(record["median"]) if record["bimodal"] else mean)
     if record["bimodal"]:
         ends = f"{record['successes']} of {len(record['per_seed'])} seeds"
@@ -165,7 +177,8 @@ def _field(record: Mapping[str, Any]) -> Field:
         low, high = (record["share"].get(part) for part in ("low", "high"))
         ends = "" if None in (low, high) else f"[{share(low)}, {share(high)}]"
         shown = share(mean)
-    return Field(state, SIGNS[state], shown, ends, f"{short(record['kl_bits'], 2)} bits", record["told"], level)
+    left = f"{short(record['kl_bits'], 2)} bits"
+    return Field(state, row.spoken, SIGNS[state], shown, ends, left, row.told, level)
 
 
 def depth(share: float) -> int:
@@ -204,11 +217,11 @@ def realised(source: Source) -> str:
 def own_told(source: Source) -> str:
     """The shares of runs outside a study in one sentence; empty where there is none."""
     told = [
-        f"{row.subject}: {row.primitive} {row.state}, share {one.mean} {one.ends}".rstrip()
+        f"{row.subject}: {row.primitive} {row.spoken}, share {one.mean} {one.ends}".rstrip()
         for row in rows_of(source)
-        if row.network and row.cell not in source.cells and (one := _field(row.record))
+        if row.network and row.cell not in source.cells and (one := _field(row))
     ]
-    return f"{listed(told)} (0 like the best predictor without it, 1 exact)." if told else ""
+    return f"{listed(told)} (0 like B, the best predictor without it, 1 exact)." if told else ""
 
 
 def _in_worlds(primitive: str, realised: list[bool]) -> str:

@@ -33,6 +33,11 @@ class Row:
         """Is it a network that came out behind B?  See `Share.no_better`."""
         return self.network and Share.of_record(self.record).no_better
 
+    @property
+    def spoken(self) -> str:
+        """The state as a table tells it: of a network behind B, "absent" alone would say too much."""
+        return f"{self.state} (no better than B)" if self.no_better and self.state != "void" else self.state
+
 
 def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
     """All rows as they stand in the cells: a network's own share, or those of the predictors that show the scale.
