@@ -82,12 +82,12 @@ def test_a_null_shows_the_mean_of_its_draws_and_their_range():
 def test_the_least_p_that_counting_allows_is_told():
     records = [reading("n", 1.0, p=0.05), reading("n", 1.0, p=0.4), reading("n", 1.0, p=None)]
     assert significance(records) == (
-        "p ≤ 0.05 in 1 of 2 readings (places × seeds); counted over 19 draws, p is 0.05 at least."
+        "p ≤ 0.05 in 1 of 2 readings (places × seeds); counted over 19 draws, p cannot be below 0.05."
     )
     both = [record | {"side": "both"} for record in records]
-    assert significance(both).endswith("counted over 19 draws, p is 0.1 at least.")
+    assert significance(both).endswith("counted over 19 draws, p cannot be below 0.1.")
     many = reading("n", 1.0) | {"side": "both", "draws": {"random": 59}}
-    assert significance([*records, many]).endswith("counted over 59 draws, p is 0.033 at least.")
+    assert significance([*records, many]).endswith("counted over 59 draws, p cannot be below 0.033.")
     by_t = reading("n", 1.0) | {"strongest_null": "untrained"}
     assert significance([by_t]) == "p ≤ 0.05 in 1 of 1 reading (places × seeds)."
     assert significance([reading("n", 1.0, p=None)]) == ""
@@ -208,6 +208,23 @@ def test_a_layer_is_held_against_its_null_on_the_same_sequences():
     bare = ablation_map(of(*records))
     assert bare is not None and len(bare.views["hmm-transformer"]) == 1
     assert "Below" not in bare.say and "random direction" not in bare.say
+
+
+def test_the_text_beside_an_ablation_map_tells_what_is_drawn():
+    """The mean over seeds, as the fields; not what one seed alone has lost."""
+    places = [(0, 0, 4.0), (1, 0, 0.0), (0, 1, 3.0), (1, 1, 3.0)]  # seed, layer, bits
+    made = {"part": "mixer", "method": "zero"}
+    chart = ablation_map(of(*(reading("bits lost to ablation", v, s, layer=at, **made) for s, at, v in places)))
+    assert chart is not None
+    assert chart.summary == "hmm-transformer: most is lost at layer 1, mixer (zero ablation): 3 bits"
+
+
+def test_a_panel_for_each_way_of_removing_a_subspace_says_which():
+    place = {"subspace": "written belief", "tensor": "blocks.2.residual"}
+    records = [reading("bits lost to ablation of a subspace", 0.1, method=way, **place) for way in ("zero", "mean")]
+    chart = beside_nulls(of(*records), REMOVED)
+    assert chart is not None
+    assert [panel.title for panel in chart.views["hmm-transformer"]] == ["zero ablation", "mean ablation"]
 
 
 def test_only_where_nulls_are_moved_the_reader_is_told():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from windtunnel.report.source import Source
 from windtunnel.report.words import listed, short
 from windtunnel.study.quantity import number
 
+ABLATION = "{} ablation"
 SWAPS = Question(
     "swaps",
     "Does swapping a subspace move the belief?",
@@ -37,6 +38,7 @@ REMOVED = Question(
     "A direction can be perfectly readable and yet inert: then no more is lost here than to a random one.",
     ("bits lost to ablation of a subspace",),
     split="method",
+    titled=ABLATION,
     absent=("swap",),
 )
 ROLES = Question(
@@ -82,11 +84,10 @@ def ablation_map(source: Source) -> Chart | None:
             continue
         drawn = [r for r in kept if r["nulls"].get(TURNED)]
         beyond |= bool(drawn)
-        views[subject] = _maps("{} ablation", kept, lambda r: number(r["value"]))
-        views[subject] += _maps("{} ablation, beyond the null", drawn, lambda r: less_own_null(r, TURNED))
-        top = max(kept, key=lambda r: number(r["value"]))
-        place = f"layer {top['where']['layer']}, {top['where']['part']}"
-        told.append(f"{subject}: most is lost at {place} ({top['where']['method']}): {short(top['value'])} bits")
+        own = _maps(ABLATION, kept, lambda r: number(r["value"]))
+        views[subject] = own + _maps(f"{ABLATION}, beyond the null", drawn, lambda r: less_own_null(r, TURNED))
+        bits, place = max(_fields(own))
+        told.append(f"{subject}: most is lost at {place}: {short(bits)} bits")
     if not views:
         return None
     say = (
@@ -102,6 +103,16 @@ def _maps(title: str, records: Sequence[Record], read: Callable[[Record], float]
     for record in records:
         by_method.setdefault(record["where"]["method"], []).append(record)
     return [Panel(title.format(method), "layer", heat=_heat(mine, read)) for method, mine in by_method.items()]
+
+
+def _fields(panels: Sequence[Panel]) -> Iterator[tuple[float, str]]:
+    """Every value that is drawn, and where."""
+    for panel in panels:
+        assert panel.heat is not None
+        for part, values in zip(panel.heat.rows, panel.heat.values, strict=True):
+            for layer, value in zip(panel.heat.columns, values, strict=True):
+                if value is not None:
+                    yield value, f"layer {layer}, {part} ({panel.title})"
 
 
 def _heat(mine: Sequence[Record], read: Callable[[Record], float]) -> Heat:

@@ -47,7 +47,8 @@ MOVED = (
 class Question:
     """A chart to be made from readings.
 
-    names   of the readings, one panel each;  split  a part of their place: one panel for each of its values instead
+    names   of the readings, one panel each;  split  a part of their place: one panel for each of its values instead,
+            `titled` after it
     absent  how the names of what could not be read begin
     marks   as those of a panel
     """
@@ -57,6 +58,7 @@ class Question:
     say: str
     names: Sequence[str]
     split: str = ""
+    titled: str = "{}"
     absent: Sequence[str] = ()
     marks: Sequence[tuple[float, str]] = ()
 
@@ -79,7 +81,8 @@ def _panels(records: Sequence[Record], question: Question, model: str) -> list[P
         values = [r["where"].get(question.split) for r in records if r["name"] == name and r.get("value") is not None]
         for value in dict.fromkeys(values) if question.split else [None]:
             where = {} if value is None else {question.split: value}
-            found.append(dots(name if value is None else str(value), places(records, name, **where), question.marks))
+            title = name if value is None else question.titled.format(value)
+            found.append(dots(title, places(records, name, **where), question.marks))
     *most, last = [panel for panel in found if panel is not None] or [None]
     if last is None:
         return []
@@ -215,7 +218,7 @@ def significance(records: Sequence[Record]) -> str:
     if not floors:
         return line + "."
     least, draws = min(floors)
-    return f"{line}; counted over {draws} draws, p is {least:.2g} at least."
+    return f"{line}; counted over {draws} draws, p cannot be below {least:.2g}."
 
 
 def _draws(record: Record) -> int:
