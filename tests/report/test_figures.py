@@ -60,6 +60,12 @@ def test_variants_give_way_only_to_plain_recipes(plain, left):
     assert len(panel.series) == left + 1
 
 
+@pytest.mark.parametrize(("title", "told"), [("Do heads differ?", "Do heads differ? hmm"), ("Entropy", "Entropy: hmm")])
+def test_a_question_needs_no_colon(title, told):
+    chart = Chart("c", title, "", "", {"hmm": [Panel(series=[Series("a", [1, 2], [0.1, 0.2])])]})
+    assert draw(chart, "hmm").get_suptitle() == told
+
+
 def test_a_name_of_any_length_and_script_is_that_of_a_file_of_its_own(source, tmp_path):
     record = source.exhibits["urn-transformer"]
     exhibits = {name: record | {"name": name} for name in ("x" * 250, "x" * 249 + "y", "Ωμέγα", "a b", "A-b")}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
+
 import pytest
 import torch
 
 import windtunnel as wt
-from tests.report.watched import shown_number
+from tests.report.watched import Watched, shown_number
+from windtunnel.report import write_page
+from windtunnel.report.episodes import deflate, explained, inflate
 from windtunnel.training import load
+from windtunnel.tunnels import HMM, to_dict
 
 
 def choose(page, world: str, network: str, episode: int) -> None:
@@ -113,6 +119,35 @@ def test_attention_the_chain_and_the_simplex(page, demo):
     choose(page, "bijection-replacement", "mlp", 0)
     assert page.locator("#step-no-attention").is_visible()
     assert not page.locator("#step-simplex").is_visible() and not page.locator("#step-chain").is_visible()
+
+
+def test_says_what_the_belief_is_about(page):
+    for world, model, about in (
+        ("hmm", "transformer", "the state it is in now."),
+        ("bijection-replacement", "mlp", "the last key's value."),
+        ("urn", "transformer", "the next colour."),
+    ):
+        choose(page, world, model, 0)
+        assert page.locator("#step-say").inner_text().endswith(f"The belief is about {about}")
+    told = HMM(
+        header=None, transition=[[0.5, 0.5]] * 2, emission=[[0.5, 0.5]] * 2, states=2, symbols=2, predict="symbol"
+    )
+    assert "T0" not in explained(to_dict(told)) and "the symbol that it will show next" in explained(to_dict(told))
+    assert explained({"name": "mine"}) == ""
+
+
+def test_the_truth_is_among_the_outcomes_shown_however_many_there_are(browser, source, tmp_path):
+    record = deepcopy(source.exhibits["urn-transformer"])
+    data = inflate(record["episodes"]["data"])
+    names, steps = [f"c{i}" for i in range(40)], len(data["readout"])
+    belief = [0.5 - i / 100 if i < 30 else 0.0 for i in range(40)]
+    data |= {"classes": names} | {who: [[belief] * steps] * record["episodes"]["count"] for who in ("exact", "model")}
+    data |= {"labels": [[35] * steps] * record["episodes"]["count"]}
+    record["episodes"]["data"] = deflate(data)
+    page_file = write_page(replace(source, exhibits={"urn-transformer": record}), tmp_path / "many.html")
+    with Watched(browser, page_file) as seen:
+        assert seen.page.locator("#step-beliefs .belief").count() == 12
+        assert seen.page.locator("#step-beliefs .truth .name").inner_text() == "c35"
 
 
 def test_csv(watched, demo):

@@ -46,6 +46,28 @@ def class_names(tunnel: Tunnel) -> list[str]:
     return [f"s{index}" for index in range(tunnel.classes)]
 
 
+def explained(tunnel: Mapping[str, Any]) -> str:
+    """What happens in an episode and what the belief is about, for a reader who has not met the tunnel; nothing for one
+    of somebody's own."""
+    match tunnel["name"]:
+        case "bijection":
+            return (
+                "A hidden permutation gives each key (k) its own value (v). The belief is about the last key's value."
+            )
+        case "recall":
+            return "Values (v) are stored under keys (k), then asked for. The belief is about the last key's value."
+        case "urn":
+            return "Colours (c) are drawn from an urn whose mixture is hidden. The belief is about the next colour."
+        case "hmm":
+            rows = " T0 … and E0 … tell the rows of its two matrices." if tunnel.get("header") == "rows" else ""
+            about = "state it is in now" if tunnel.get("predict") == "state" else "symbol that it will show next"
+            return (
+                "A chain moves through hidden states (s) and shows a symbol (o) at each step."
+                f"{rows} The belief is about the {about}."
+            )
+    return ""
+
+
 def how_many(tunnel: Tunnel, layers: int, heads: int) -> int:
     """Episodes that fit the bytes for attention and the numbers for beliefs; a few dozen at most."""
     beliefs = BELIEFS // (2 * tunnel.readouts * tunnel.classes)

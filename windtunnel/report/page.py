@@ -18,7 +18,7 @@ from typing import Any
 
 from windtunnel.report import making, palette, shares, verdicts
 from windtunnel.report.chart import Table, to_plain
-from windtunnel.report.episodes import deflate, fair_room, shortened
+from windtunnel.report.episodes import deflate, explained, fair_room, shortened
 from windtunnel.report.sections import Section, sections
 from windtunnel.report.source import Source
 from windtunnel.report.words import interval, short
@@ -105,8 +105,8 @@ def episodes(source: Source) -> tuple[list[dict[str, Any]], list[str], list[str]
             continue
         size += len(record["data"])
         about = {key: record[key] for key in ("count", "layers", "heads")}
-        seed = source.exhibits[name]["seeds"][0]
-        shown.append({"name": name, "world": source.world(name), "short": source.short(name), "seed": seed, **about})
+        about |= {"seed": source.exhibits[name]["seeds"][0], "say": explained(source.exhibits[name]["tunnel"])}
+        shown.append({"name": name, "world": source.world(name), "short": source.short(name), **about})
         blocks.append(record["data"])
     return shown, blocks, left_out
 

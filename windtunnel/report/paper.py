@@ -75,7 +75,8 @@ def draw(chart: Chart, view: str) -> Any:
         draw_heats(figure, [(axes, panel.heat) for axes, panel in zip(places, panels, strict=True) if panel.heat])
         whole = columns * width + _around(figure, places[:columns])[0]
         figure.set_figwidth(whole)
-        figure.suptitle(_wrapped(f"{chart.title}: {view}", 13 * whole), fontsize=9)
+        title = f"{chart.title}{'' if chart.title.endswith('?') else ':'} {view}"
+        figure.suptitle(_wrapped(title, 13 * whole), fontsize=9)
         handles = dict(sorted(_handles(places).items(), key=lambda item: list(looks).index(item[0])))
         if handles:
             across = max(1, min(len(handles), int(whole / (0.55 + 0.062 * max(map(len, handles))))))

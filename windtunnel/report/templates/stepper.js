@@ -29,7 +29,10 @@ if (byId("stepper") && data.stepper.length) {
 
   function drawBeliefs(exact, model, label) {
     const order = exact.map((_, i) => i);
-    if (order.length > 2 * TOP) order.sort((a, b) => Math.max(exact[b], model[b]) - Math.max(exact[a], model[a])).splice(TOP);
+    if (order.length > 2 * TOP) { // the likeliest, and the truth wherever it is
+      order.sort((a, b) => Math.max(exact[b], model[b]) - Math.max(exact[a], model[a])).splice(TOP);
+      if (!order.includes(label)) order[TOP - 1] = label;
+    }
     byId("step-beliefs").classList.toggle("few", order.length <= 8);
     const most = Math.max(...exact, ...model);
     const full = [0.1, 0.25, 0.5, 1].find((end) => most <= end) ?? 1; // what a full bar stands for
@@ -149,6 +152,7 @@ if (byId("stepper") && data.stepper.length) {
     const found = await open(network);
     if (state.network !== network) return; // another was chosen meanwhile
     shown = found;
+    byId("step-say").textContent = about.say;
     state.episode = Math.min(state.episode, about.count - 1);
     fill(byId("step-episode"), count(about.count), state.episode);
     fill(byId("step-layer"), count(about.layers), 0);
