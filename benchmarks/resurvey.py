@@ -121,6 +121,8 @@ def main() -> None:
     cells: dict[str, Cell] = {name: dict(cell) for name, cell in study.cells().items()}
     seeds = {name: zoo.card(name)["recipe"]["seeds"][0] for name in zoo.names()}
     able = [name for name, seed in seeds.items() if name in cells and asked(cells[name], seed)]
+    if not able:
+        raise InputError(f"{STUDY}: must have a survey of a network of the zoo, but has none")
     parser = Parser(description="The study's networks that ship with the package, read again.")
     parser.add_argument("--only", default=",".join(able), help="networks, separated by commas")
     parser.add_argument("--json", type=place, default=None)
@@ -128,8 +130,6 @@ def main() -> None:
     names = options.only.split(",")
     for name in names:
         require_choice("--only", name, able)
-    if not able:
-        raise InputError(f"{STUDY}: must have a survey of a network of the zoo, but has none")
     rows, after = [], cells
     for name in names:
         print(f"{name}, seed {seeds[name]}", flush=True)

@@ -42,6 +42,13 @@ def lowered(cell, name: str, factor: float) -> None:
             reading["value"] *= factor
 
 
+def played(cell, **bits: float) -> None:
+    """Roles without which so many bits are lost."""
+    for reading in cell["survey"]:
+        if reading["name"] == "bits lost without a role" and (role := reading["where"]["role"]) in bits:
+            reading["value"] = bits[role]
+
+
 UNTRUE = {
     "filtering: the paper's stack learns": ("hmm-lstm-stacked", lambda c: scored(c, 0.41)),
     "filtering: ours uses observations": ("hmm-lstm-stacked-swept", lambda c: scored(c, 0.3)),
@@ -61,6 +68,10 @@ UNTRUE = {
     "pictures: no head dominates with replacement": (
         "bijection-replacement-transformer",
         lambda c: lowered(c, "share of the largest head", 0.05),
+    ),
+    "what_holds: another role fails than that of the stream": (
+        "hmm-transformer",
+        lambda c: played(c, carry=1.0, update=0.0),
     ),
 }
 """Finding, and what is changed in which cell so that its words are no longer true."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+import pytest
+
+from windtunnel.errors import InputError
 from windtunnel.study.folder.results import StudyFolder
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "benchmarks")]
+sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs" / "making")]
 
+import read_again  # noqa: E402
 import resurvey  # noqa: E402
 
 
@@ -60,3 +65,25 @@ def test_a_reading_that_was_renamed_is_the_same_and_is_judged_under_its_old_name
 def test_what_was_asked_of_a_seed_is_asked_again():
     cell = {"surveyed": {"keys, seed 3": 1.0, "values, seed 4": 1.0, "ablate, seed 3": 2.0, "dynamics": 1.0}}
     assert resurvey.asked(cell, 3) == ["keys", "ablate"] and resurvey.asked(cell, 5) == []
+
+
+def test_a_verdict_that_would_be_another_is_told_on_the_page(tmp_path):
+    """All networks are judged together, so a verdict is no single one's."""
+    found = json.loads((ROOT / "benchmarks" / "results" / read_again.FILE).read_text())
+    file = tmp_path / read_again.FILE
+    file.parent.mkdir()
+    for verdicts, told in (
+        ([], f"none of the {found['claims']} verdicts would be another."),
+        (
+            [{"claim": "roles", "then": "inconclusive", "now": "reproduced"}],
+            "roles would be reproduced, not inconclusive.",
+        ),
+    ):
+        file.write_text(json.dumps(found | {"verdicts": verdicts}))
+        assert any(line.endswith(told) for line in read_again.section(tmp_path))
+
+
+def test_a_study_without_such_a_network_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(resurvey.zoo, "names", list)
+    with pytest.raises(InputError, match="must have a survey of a network of the zoo"):
+        resurvey.main()

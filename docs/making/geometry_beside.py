@@ -84,6 +84,4 @@ def _last(evidence: Evidence, name: str, what: str, **where: str) -> str | None:
 
 def _number(quantity: Quantity) -> str:
     """With its interval where it has one; a hundred-thousandth is none."""
-    if abs(quantity.mean) < 1e-5:
-        return "0"
-    return quantity.brief() if quantity.low > -1e9 else f"{quantity.mean:.3g}"
+    return "0" if abs(quantity.mean) < 1e-5 else quantity.brief()

@@ -21,9 +21,7 @@ def section(results: Path) -> list[str]:
     found = load(results / FILE)
     rows = [_row(name, [row for row in found["resurvey"] if row["network"] == name]) for name in found["networks"]]
     moved = [_moved(row["network"], one) for row in found["resurvey"] for one in row["moved"]]
-    changed = [
-        f"{one['network']}: {one['claim']} would be {one['now']}, not {one['then']}" for one in found["verdicts"]
-    ]
+    changed = [f"{one['claim']} would be {one['now']}, not {one['then']}" for one in found["verdicts"]]
     told = "; ".join(changed) or f"none of the {found['claims']} verdicts would be another"
     return [
         "## Read again",

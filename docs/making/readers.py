@@ -12,7 +12,7 @@ from windtunnel.report.words import enumerated
 FILE = Path("cpu") / "decoded-by-penalty.json"
 INERT, USED = 0.1, 0.75  # of the way to a donor's belief
 QUARTER = 0.25  # of R²: what tells less of the entropy is not asked
-NEARLY = 0.16  # of R²: a reader that has lost no more is said to read nearly as well
+NEARLY = 0.16  # of R²: a reader that has lost no more stands beside the best one
 
 ONE = "hmm-transformer"  # the network whose numbers the sentence gives
 WORDS = {"hmm-mamba": "Mamba", "hmm-lstm": "the LSTM", "bijection-transformer": "a bijection Transformer"}
@@ -41,7 +41,7 @@ def section(results: Path) -> list[str]:
         " on, position regressed out), and how far a swap of the directions that this very map reads moves the"
         " prediction to the donor's belief; by the map's ridge penalty, in units of the mean variance of a direction."
         f" Networks of `zoo/`, one seed each (`benchmarks/decoded.py`, `benchmarks/results/{FILE}`). The map that reads"
-        " best leans on quiet directions, and moving them does next to nothing; one that may not reads nearly as well,"
+        " best leans on quiet directions, and moving them does next to nothing; one that may not reads less,"
         " along directions that carry the prediction. Directions that tell a quarter of the entropy or more do not.",
         "",
         *table(["network", "target", *(f"penalty {p:g}" for p in penalties), "random directions"], told),

@@ -187,6 +187,7 @@ def pictures(evidence: Evidence) -> tuple[str, str]:
 
 
 def what_holds(evidence: Evidence) -> tuple[str, str]:
+    _need("carry" not in claim("roles").judge(evidence).only_as, "of the roles it is not that of the stream that fails")
     kl = evidence.score("bijection-transformer", "kl_bits").mean
     uniform = evidence.baseline("bijection", "uniform", "kl_bits")
     brief = (
