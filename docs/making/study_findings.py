@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from windtunnel.study.claims import claim
 from windtunnel.study.claims.length import LINES
 from windtunnel.study.evidence import Evidence, NotMeasured, null_mean
-from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED
 
 REPLACED = "bijection-replacement"
@@ -53,7 +52,7 @@ def _share(evidence: Evidence, cell: str) -> str:
 
 
 def _mean_share(evidence: Evidence, cell: str) -> float:
-    return Quantity.of_record(evidence.share(cell)["share"]).mean
+    return evidence.share(cell).share.mean
 
 
 def filtering(evidence: Evidence) -> tuple[str, str]:
@@ -101,7 +100,7 @@ def binding(evidence: Evidence) -> tuple[str, str]:
     worse = [_mean_share(evidence, f"recall-{name}") < 0 for name in ("lstm", "mlp")]
     _need(all(worse), "LSTM or MLP on recall is no worse than one who cannot bind: its training did not fail")
     longer = evidence.share("recall-mamba-long")
-    learnt = f"on {longer['successes']} of {len(longer['per_seed'])} seeds"
+    learnt = f"on {longer.successes} of {len(longer.per_seed)} seeds"
     times = evidence.cell("recall-mamba-long")["sequences"] / evidence.cell("recall-mamba")["sequences"]
     pairs, mixed = _recalled(evidence, ("transformer", "linear-attention", "mamba", "mamba-long", "lstm", "mlp"))
     episodes = f"episodes of up to {pairs} pairs" if mixed else f"episodes of {pairs} pairs each"

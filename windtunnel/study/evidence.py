@@ -82,12 +82,12 @@ class Evidence:
             raise NotMeasured(f"{world} has no {metric} of the baseline {name}")
         return number(found[name][metric])
 
-    def share(self, cell: str) -> Record:
+    def share(self, cell: str) -> Share:
         """The primitive that a cell's world tests, and the share of it the networks realise."""
         found = self.cell(cell).get("primitive")
         if found is None:
             raise NotMeasured(f"{cell} tests no primitive")
-        return Share.of_record(found).to_dict()
+        return Share.of_record(found)
 
     # --- instruments
     def readings(self, cell: str, name: str, **where: Any) -> list[Record]:

@@ -111,7 +111,7 @@ def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:
                 p = _largest([primary, verdict])
                 return replace(verdict, outcome=ONLY_AS, only_as=words, reasons=reasons, p_value=p)
         if open_ := [verdict for verdict in weaker.values() if verdict.outcome not in DECIDED]:
-            return replace(_least_sure(open_), outcome=INCONCLUSIVE, only_as="", reasons=reasons)
+            return replace(least_sure(open_), outcome=INCONCLUSIVE, only_as="", reasons=reasons)
     return replace(primary, reasons=reasons)
 
 
@@ -126,14 +126,14 @@ def qualified(primary: Verdict, controls: Mapping[str, Verdict]) -> Verdict:
     reasons = _reasons([primary, *controls.values()])
     refutation = refuting(list(controls.values()), len(controls))
     if primary.outcome == NOT:
-        return replace(_surest([primary, refutation] if refutation else [primary]), reasons=reasons)
+        return replace(surest([primary, refutation] if refutation else [primary]), reasons=reasons)
     if primary.outcome == ONLY_AS:
         return replace(primary, reasons=reasons)
     undecided = [v for v in controls.values() if v.outcome not in DECIDED]
     if primary.outcome != REPRODUCED:
         undecided = [primary]
     if undecided:
-        return replace(refutation or replace(_least_sure(undecided), outcome=INCONCLUSIVE, only_as=""), reasons=reasons)
+        return replace(refutation or replace(least_sure(undecided), outcome=INCONCLUSIVE, only_as=""), reasons=reasons)
     failed = {words: verdict for words, verdict in controls.items() if verdict.outcome != REPRODUCED}
     p = _largest([primary, *(failed or controls).values()])
     if not failed:
@@ -153,11 +153,11 @@ def jointly(parts: Mapping[str, Verdict]) -> Verdict:
     refutation = refuting(verdicts, len(verdicts))
     undecided = [verdict for verdict in verdicts if verdict.outcome not in DECIDED]
     if undecided:
-        return replace(refutation or replace(_least_sure(undecided), outcome=INCONCLUSIVE, only_as=""), reasons=reasons)
-    decider = replace(_least_sure(verdicts), reasons=reasons, only_as="")
+        return replace(refutation or replace(least_sure(undecided), outcome=INCONCLUSIVE, only_as=""), reasons=reasons)
+    decider = replace(least_sure(verdicts), reasons=reasons, only_as="")
     outcomes = {verdict.outcome for verdict in verdicts}
     if outcomes == {NOT}:  # all of them, so that none was picked; or the surest one, picked out of all
-        return replace(_surest([decider, refutation] if refutation else [decider]), reasons=reasons)
+        return replace(surest([decider, refutation] if refutation else [decider]), reasons=reasons)
     if outcomes == {REPRODUCED}:
         return decider
     if outcomes == {ONLY_AS} and len({verdict.only_as for verdict in verdicts}) == 1:  # everywhere in the same words
@@ -175,9 +175,9 @@ def refuting(verdicts: Sequence[Verdict], tests: int) -> Verdict | None:
     refuted = [verdict for verdict in verdicts if verdict.outcome == NOT]
     if not refuted:
         return None
-    surest = _surest(refuted)
-    if surest.p_value is not None and tests * surest.p_value <= ALPHA:
-        return replace(surest, p_value=tests * surest.p_value)
+    one = surest(refuted)
+    if one.p_value is not None and tests * one.p_value <= ALPHA:
+        return replace(one, p_value=tests * one.p_value)
     return next((verdict for verdict in refuted if verdict.p_value is None), None)
 
 
@@ -191,11 +191,11 @@ def _largest(verdicts: Sequence[Verdict]) -> float | None:
     return max((v.p_value for v in verdicts if v.p_value is not None), default=None)
 
 
-def _least_sure(verdicts: Sequence[Verdict]) -> Verdict:
+def least_sure(verdicts: Sequence[Verdict]) -> Verdict:
     """The one with the largest p-value; a count, which has none, only where there is nothing else."""
     return max(verdicts, key=lambda v: -1.0 if v.p_value is None else v.p_value)
 
 
-def _surest(verdicts: Sequence[Verdict]) -> Verdict:
+def surest(verdicts: Sequence[Verdict]) -> Verdict:
     """The one with the smallest p-value; a count only where there is nothing else."""
     return min(verdicts, key=lambda v: 2.0 if v.p_value is None else v.p_value)

@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from statistics import median
 
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER
-from windtunnel.study.evidence import Evidence, NotMeasured, Record
+from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.quantity import Quantity, number
-from windtunnel.study.share import REALISED
+from windtunnel.study.share import REALISED, Share
 from windtunnel.study.trials import PRIMITIVES
 from windtunnel.study.verdict import (
     ALPHA,
@@ -30,7 +29,9 @@ from windtunnel.study.verdict import (
     Verdict,
     held,
     jointly,
+    least_sure,
     refuting,
+    surest,
 )
 
 WORLDS = {
@@ -53,12 +54,12 @@ TABLE = {
 NAMES = {"transformer": "A Transformer", "mamba": "Mamba", "lstm": "An LSTM", "mlp": "An MLP"}
 
 
-def share_of(evidence: Evidence, cell: str) -> tuple[Quantity, str]:
-    """The share with its sentence; a void cell counts as not measured."""
+def share_of(evidence: Evidence, cell: str) -> Share:
+    """The share of a cell; a void one counts as not measured."""
     found = evidence.share(cell)
-    if found["state"] == "void":
-        raise NotMeasured(f"{cell}: void, {found['base']} is only {found['base_bits']} bits off without the primitive")
-    return Quantity.of_record(found["share"]), f"{cell}: {found['told']}"
+    if found.state == "void":
+        raise NotMeasured(f"{cell}: void, {found.base} is only {found.base_bits:.3g} bits off without the primitive")
+    return found
 
 
 def realises(model: str, primitive: str) -> Callable[[Evidence], Verdict]:
@@ -67,9 +68,9 @@ def realises(model: str, primitive: str) -> Callable[[Evidence], Verdict]:
     def test(evidence: Evidence) -> Verdict:
         parts = {}
         for world in WORLDS[primitive]:
-            share, told = share_of(evidence, f"{world}-{model}")
-            what = f"share of {primitive} in {world}"
-            parts[f"in {world}"] = held(share, "above", REALISED, what).because(told)
+            cell = f"{world}-{model}"
+            found, what = share_of(evidence, cell), f"share of {primitive} in {world}"
+            parts[f"in {world}"] = held(found.share, "above", REALISED, what).because(f"{cell}: {found.told}")
         return jointly(parts)
 
     return test
@@ -91,24 +92,23 @@ def cannot(model: str, primitive: str) -> Callable[[Evidence], Verdict]:
         reasons = tuple(reason for verdict in found for reason in verdict.reasons)
         refuted = [verdict for verdict in found if verdict.outcome == NOT]
         if refuted:  # one is enough, whatever else was or was not measured
-            surest = min(refuted, key=lambda v: 1.0 if v.p_value is None else v.p_value)
-            return replace(surest, reasons=(*reasons, *map(str, missing)))
+            return replace(surest(refuted), reasons=(*reasons, *map(str, missing)))
         if missing:
             raise missing[0]
         open_ = [verdict for verdict in found if verdict.outcome == INCONCLUSIVE]  # one doubt leaves it open
-        decider = max(open_ or found, key=lambda v: -1.0 if v.p_value is None else v.p_value)
-        return replace(decider, reasons=reasons)
+        return replace(least_sure(open_ or found), reasons=reasons)
 
     return test
 
 
 def _attempt(evidence: Evidence, world: str, model: str, primitive: str, worlds: int) -> Verdict:
     cell = f"{world}-{model}"
-    share, told = share_of(evidence, cell)
-    verdict = held(share, "below", REALISED, f"share of {primitive} in {world}").because(told, *_scale(evidence, world))
+    found = share_of(evidence, cell)
+    verdict = held(found.share, "below", REALISED, f"share of {primitive} in {world}")
+    verdict = verdict.because(f"{cell}: {found.told}", *_scale(evidence, world))
     if passed := refuting([verdict], worlds):
         return passed
-    single = best_network(evidence.share(cell), worlds)
+    single = best_network(found, worlds)
     if single is not None:
         quantity, p, words = single
         return Verdict(NOT, (*verdict.reasons, f"{cell}: {words}"), quantity, REALISED, p, of=verdict.of)
@@ -146,22 +146,25 @@ def _indifferent(evidence: Evidence, cell: str) -> list[str]:
     ]
 
 
-def best_network(found: Record, worlds: int) -> tuple[Quantity, float, str] | None:
+def best_network(found: Share, worlds: int) -> tuple[Quantity, float, str] | None:
     """The best of the networks, if it alone passes 0.95: one that can refutes "cannot", whatever the other seeds do.
 
     Its interval is over sequences; the p-value is multiplied by the number of networks and worlds it was picked from.
     """
-    errors = found.get("per_seed_error")
-    if not errors:
+    if not found.per_seed_error:
         return None
-    tests = worlds * len(errors)
-    best = max(range(len(errors)), key=lambda index: number(found["per_seed"][index]))
-    share, half = number(found["per_seed"][best]), 1.959964 * number(errors[best])
+    tests = worlds * len(found.per_seed)
+    share, error = max(zip(found.per_seed, found.per_seed_error, strict=True))
+    half = 1.959964 * error
     quantity = Quantity(share, share - half, share + half, "sequences")
     p = min(1.0, tests * quantity.p_against(REALISED))
     if share <= REALISED or p > ALPHA:
         return None
-    return quantity, p, f"one network of {len(errors)} has a share of {quantity}, p = {p:.2g} as the best of {tests}"
+    return (
+        quantity,
+        p,
+        f"one network of {len(found.per_seed)} has a share of {quantity}, p = {p:.2g} as the best of {tests}",
+    )
 
 
 def control(evidence: Evidence, world: str, model: str) -> tuple[bool, str]:
@@ -173,11 +176,9 @@ def control(evidence: Evidence, world: str, model: str) -> tuple[bool, str]:
         solved = kl <= (1 - SOLVED) * uniform
         return solved, f"control {other}, {condition}: KL {kl:.3g} bits where a uniform guess has {uniform:.3g}"
     found = evidence.share(f"{world}-{model}")
-    bits = number(found["base_bits"])
-    kl = bits * (
-        1 - median(number(share) for share in found["per_seed"])
-    )  # a mean would hide seeds that learnt nothing
-    return kl <= AS_GOOD * bits, f"control: KL {kl:.3g} bits in the median seed, where {found['base']} has {bits:.3g}"
+    bits = found.base_bits
+    kl = bits * (1 - found.median)  # a mean would hide seeds that learnt nothing
+    return kl <= AS_GOOD * bits, f"control: KL {kl:.3g} bits in the median seed, where {found.base} has {bits:.3g}"
 
 
 def cells_of(model: str, primitive: str, *, controls: bool) -> tuple[str, ...]:
