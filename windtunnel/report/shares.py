@@ -21,7 +21,7 @@ from windtunnel.study.scorecard import Row as Measured
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
 
-SIGNS = dict(zip(STATES, ("✓", "◐", "✕", "≈", "○"), strict=True))
+SIGNS: dict[str, str] = dict(zip(STATES, ("✓", "◐", "✕", "≈", "○"), strict=True))
 """A sign for each state, so that none is told by colour alone."""
 LEVELS = 5
 SPOKEN = {
