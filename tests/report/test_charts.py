@@ -28,6 +28,7 @@ from windtunnel.report.verdicts import headline, section_says, tally
 from windtunnel.report.words import enumerated, interval, listed, share, short
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.quantity import Quantity
+from windtunnel.study.share import Share
 from windtunnel.training import load
 from windtunnel.tunnels import HMM
 
@@ -273,7 +274,11 @@ def test_what_is_partial_is_never_coloured_as_what_is_realised(source):
         assert len(set(colours)) == LEVELS + 1
         steps = [contrast(one, other) for one, other in pairwise(colours)]
         assert max(steps) == steps[-1] > 1.25  # seen at a glance
-    assert "deepest colour is for 0.95 and more, none for less than 0.10" in render(source)
+    assert "deepest colour is for what is realised, none for less than 0.10" in render(source)
+    apart = Share("accumulation", Quantity.of_seeds([0.99, 0.99, 0.01]), 0.3, "b", 1.0, (0.99, 0.99, 0.01))
+    cell = source.cells["urn-transformer"] | {"primitive": apart.to_dict()}
+    (row,) = primitives(replace(source, cells={"urn-transformer": cell})).rows
+    assert row.shares[0] is not None and (row.shares[0].state, row.shares[0].level) == ("unclear", LEVELS - 1)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Field:
 
     spoken      the state as it is written: see `scorecard.Row.spoken`
     mean, ends  the share and its interval;  left  bits that the subject is still away from exact inference
-    level       depth of colour: 0 below the line of "absent", LEVELS from the line of "realised" on, even steps between
+    level       depth of colour: 0 below the line of "absent", LEVELS for what is realised, even steps between
     """
 
     state: str
@@ -170,6 +170,7 @@ def _field(row: Measured) -> Field:
     state, record = row.state, row.record
     mean = number(record["share"]["mean"])
     level = 0 if state == "void" else depth(number(record["median"]) if record["bimodal"] else mean)
+    level = level if state == "realised" else min(level, LEVELS - 1)  # two seeds of three do not look like three
     if record["bimodal"]:
         ends = f"{record['successes']} of {len(record['per_seed'])} seeds"
         shown = share(record["median"])
