@@ -59,7 +59,7 @@ def explained(tunnel: Mapping[str, Any]) -> str:
         case "urn":
             return "Colours (c) are drawn from an urn whose mixture is hidden. The belief is about the next colour."
         case "hmm":
-            rows = " T0 … and E0 … tell the rows of its two matrices." if tunnel.get("header") == "rows" else ""
+            rows = " T0, T1, … and E0, E1, … are the rows of its two matrices." * (tunnel.get("header") == "rows")
             about = "state it is in now" if tunnel.get("predict") == "state" else "symbol that it will show next"
             return (
                 "A chain moves through hidden states (s) and shows a symbol (o) at each step."
