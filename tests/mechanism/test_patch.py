@@ -153,6 +153,15 @@ def test_donors_that_agree_are_refused():
         _ = pair.before
 
 
+@pytest.mark.parametrize("instrument", [patch, dose])
+def test_where_donors_agree_the_networks_own_error_is_not_taken_for_a_distance(instrument):
+    """Before any pair is shown every value is as likely, whatever the permutation; a network is never quite so even."""
+    tunnel = Bijection(symbols=4, length=4)
+    model = models.build("transformer", tunnel, depth=1, width=16)
+    with pytest.raises(InputError, match="believe what their recipients do"):
+        instrument(model, tunnel, tunnel.sample(8), [], step=0, draws=2)
+
+
 def test_a_random_subspace_is_seldom_claimed():
     """Its swap against those of 19 others, counted: p ≤ 0.05 in 5% of 200 draws, within the binomial bound."""
     tunnel, draws, claimed = HMM(states=3, symbols=2, length=2), 200, 0
