@@ -20,7 +20,7 @@ from windtunnel.mechanism.dose import dose, steadiness
 from windtunnel.mechanism.patch import patch
 from windtunnel.mechanism.swap import fitted, measure_removal, measure_swap
 from windtunnel.models import touch
-from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels import HMM, Bijection, Inputs, Recall
 
 EPISODES = TINY.sample(40)
 STREAM = "blocks.0.residual"
@@ -115,6 +115,29 @@ def test_the_dose_response_is_monotone_and_the_mismatched_one_is_not():
     assert steadiness(line, np.array(1.0)) == pytest.approx(1.0)
     assert steadiness(line[::-1], np.array(1.0)) == pytest.approx(-1.0)
     assert steadiness(np.ones(6), np.array(1.0)) == 0.0
+
+
+class PresentKey(torch.nn.Module):
+    """An exact network whose middle stream holds the present token alone; another token there spoils the answer."""
+
+    tunnel = Bijection(symbols=5, length=5)
+
+    def forward(self, tokens, features, readout, tap=None):
+        present = torch.nn.functional.one_hot(tokens, self.tunnel.vocabulary).double()
+        stream = touch(tap, "blocks.0.residual", touch(tap, "embed", present))
+        spoilt = (stream - present) @ torch.arange(50, dtype=torch.float64).sin().view(10, 5)
+        answer = Exact(self.tunnel).log_probs(Inputs(tokens, features, readout)).clamp_min(-8)
+        return touch(tap, "blocks.1.residual", answer + spoilt[:, readout])
+
+
+def test_a_donor_who_changes_nothing_leads_nowhere():
+    """Recipient and donor are asked for the same key, a mismatched donor for another: it leads away, and that alone
+    makes nothing of 0."""
+    tunnel = PresentKey.tunnel
+    (found,) = dose(models.build(lambda _: PresentKey(), tunnel), tunnel, tunnel.sample(32), [])
+    assert isinstance(found, Measurement) and found.where["tensor"] == STREAM
+    assert found.value == 0.0 > found.nulls["mismatched donor"].max()
+    assert found.p_value == 1.0
 
 
 @pytest.mark.parametrize("step", [None, 2])
