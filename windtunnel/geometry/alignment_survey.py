@@ -47,7 +47,7 @@ def alignment(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: S
         if target.mask.any():
             found += _mass(name, target, patterns, twins, layers)
         else:
-            found.append(Missing("alignment", f"no readout of these episodes has a {name}"))
+            found.append(Missing("alignment", f"attention on {name}: no readout of these episodes has such positions"))
     if isinstance(tunnel, Bijection):
         found += _evenness(tunnel, episodes, patterns, twins, layers)
     return found
