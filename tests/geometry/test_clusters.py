@@ -120,14 +120,16 @@ class LastSymbol(nn.Module):
 
 
 def test_clusters_that_say_all_of_the_belief_leave_nothing_to_read():
-    """Each state shows itself and goes on to the next: the symbol is the belief.  What rounding leaves of it has no R²."""
+    """Each state shows itself and goes on to the next: the symbol is the belief.  Rounding has no R²."""
     sure, moves = ((tuple(map(tuple, np.roll(np.eye(3), shift, axis=1)))) for shift in (0, 1))
     tunnel = HMM(states=3, symbols=3, length=6, header=None, transition=moves, emission=sure)
     model = models.build(LastSymbol, tunnel)
     read = {reading.name: reading for reading in clusters(model, tunnel, tunnel.sample(16), [])}
     assert read["adjusted Rand with the likeliest state"].value == 1.0
     within = read["belief within clusters, R²"]
-    assert math.isnan(within.value) and within.note.endswith("the clusters leave nothing of the exact belief to explain")
+    assert math.isnan(within.value) and within.note.endswith(
+        "the clusters leave nothing of the exact belief to explain"
+    )
 
 
 def test_as_many_clusters_as_points_are_not_read():

@@ -71,7 +71,7 @@ class Pair:
 
     @cached_property
     def before(self) -> Float64[Tensor, "n K"]:
-        """KL(donor's belief ‖ unpatched prediction), bits.  Where both beliefs agree that is the network's own error."""
+        """KL(donor's belief ‖ unpatched prediction), bits.  Where both believe the same, it is the network's error."""
         apart = (self.donor.belief - self.recipient.belief)[:, self.readouts].abs().max()
         if not float(apart) > 1e-12:
             raise InputError("donors believe what their recipients do at every chosen readout: choose a later step")
