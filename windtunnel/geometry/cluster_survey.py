@@ -13,7 +13,7 @@ from windtunnel.geometry.clusters import Clustering, adjusted_rand, cluster
 from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.geometry.records import Side, scalar, unanswerable
-from windtunnel.geometry.ridge import errors, folds
+from windtunnel.geometry.ridge import errors, folds, rows
 from windtunnel.geometry.stats import dummies, resampled_ratio, resampling_weights
 from windtunnel.geometry.task import exact_belief
 from windtunnel.tunnels import HMM, Episodes, Tunnel
@@ -77,7 +77,7 @@ def _reading(x: np.ndarray, truths: np.ndarray, states: int) -> tuple[Clustering
 
     Its numbers: clusters by silhouette, by gap, silhouette at S clusters, adjusted Rand with each labelling.
     """
-    found = cluster(x.reshape(-1, x.shape[-1]), states)
+    found = cluster(rows(x), states)
     index = max(states, 2) - 2
     agree = [adjusted_rand(found.labels, truth.ravel()) for truth in truths]
     return found, np.array([found.by_silhouette, found.by_gap, found.silhouettes[index], *agree], dtype=float)
@@ -90,7 +90,7 @@ def _within(x: np.ndarray, belief: np.ndarray, twins: list[np.ndarray], states: 
 
     def inside(y: np.ndarray, orders: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
         """(error, total) of the belief and of each order of the episodes; none where the clusters say all of it."""
-        labels = cluster(y.reshape(-1, y.shape[-1]), states).labels
+        labels = cluster(rows(y), states).labels
         pairs = Beyond(belief, dummies(labels).reshape(*y.shape[:2], -1), rounds, orders)(y)
         return pairs if pairs[0][1].sum() > NOTHING * whole else []
 

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from windtunnel.errors import require
-from windtunnel.mechanism.anatomy import heads_first
+from windtunnel.geometry.gather import heads_first
 
 Change = Callable[[Tensor, int | None, slice], Tensor]
 Source = Change

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from windtunnel.mechanism.anatomy import heads_first
+from windtunnel.geometry.gather import heads_first
 from windtunnel.mechanism.place import Change
 from windtunnel.mechanism.score import Bench
 
