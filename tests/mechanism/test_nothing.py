@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -208,6 +210,33 @@ def test_what_matches_nothing_is_refused_in_one_line():
         Bench(models.build(lambda tunnel: Untapped(tunnel), TUNNEL), TUNNEL, EPISODES)
     with pytest.raises(InputError, match=r"^episodes = 1"):
         derangement(1)
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ({"tensor": "blocks.0.residual", "head": 1}, "head = 1: must be left out for blocks.0.residual"),
+        ({"tensor": "blocks.0.attention.head_out", "head": -1}, "head = -1: must be a whole number of at least 0"),
+        ({"tensor": "blocks.0.residual", "positions": (-1,)}, "position = -1: must be a whole number of at least 0"),
+        ({"tensor": "blocks.0.residual", "positions": ()}, "positions = (): must be at least one"),
+    ],
+)
+def test_a_place_is_where_it_says(part, told):
+    """The stream's second axis is position: as a head, position 1 was ablated.  And a state has no step −1."""
+    with pytest.raises(InputError, match="^" + re.escape(told)):
+        Place(**part)
+
+
+@pytest.mark.parametrize("tensor", ["blocks.0.residual", "blocks.0.lstm.cell"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_position_beyond_the_input_is_refused(tensor, method):
+    """A recurrence never gets there: nothing was changed, and it cost exactly nothing."""
+    one = bench("lstm-residual")
+    length = one.episodes.inputs.tokens.shape[1]
+    with pytest.raises(InputError, match=f"^position = {length}: must be below {length} for {tensor}"):
+        bits_lost(one, [Place(tensor, positions=(length,))], method)
+    with pytest.raises(InputError, match=r"^basis = '4 rows': must be of \d+ rows for blocks.0.residual"):
+        bits_lost(one, [Place("blocks.0.residual", basis=torch.eye(4)[:, :2])], method)
 
 
 class Untapped(torch.nn.Module):
