@@ -20,7 +20,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.chance import DRAWS
+from windtunnel.mechanism.chance import DRAWS, mismatches
 from windtunnel.mechanism.estimate import measured, per_sequence
 from windtunnel.mechanism.losses import TURNED, UNTRAINED
 from windtunnel.mechanism.patch import MISMATCHED, NO_STREAM, Pair, Setting, patch_changes
@@ -53,14 +53,14 @@ def dose_response(
     def all_doses(one: Pair, **options) -> list[dict]:
         return [patch_changes(one, places, dose=dose, **options) for dose in DOSES]
 
-    def drawn(one: Pair, control: str) -> list[float]:
-        runs = one.after_each([changes for d in range(draws) for changes in all_doses(one, **{control: d})])
+    def drawn(one: Pair, control: str, numbers: range) -> list[float]:
+        runs = one.after_each([changes for d in numbers for changes in all_doses(one, **{control: d})])
         return [bent(one, runs[i : i + len(DOSES)]) for i in range(0, len(runs), len(DOSES))]
 
     after, before, small = curve(pair), per_sequence(pair.before[:, chosen]), pair.small
     nulls = {
-        MISMATCHED: drawn(small, "mismatch"),
-        TURNED: drawn(small, "turn"),  # one tensor, one step: as large as the real change already (see `size`)
+        MISMATCHED: drawn(small, "mismatch", mismatches(small.count, draws)),
+        TURNED: drawn(small, "turn", range(draws)),  # of one tensor: as large already (see `size`)
         UNTRAINED: [bent(one, one.after_each(all_doses(one))) for one in blank],
     }
     return measured(
@@ -69,7 +69,7 @@ def dose_response(
         steadiness,
         where={"tensor": places[0].tensor, **where},
         nulls=nulls,
-        few=len(small.recipient.episodes),
+        few=small.count,
         arrays={"dose": np.array(DOSES), "moved": 1.0 - after.mean(0) / before.mean()},
         note=pair.note,
     )
