@@ -18,6 +18,7 @@ from windtunnel.mechanism.chance import derangement, rotation, subspace
 from windtunnel.mechanism.losses import damage
 from windtunnel.mechanism.patch import Setting, carriers
 from windtunnel.mechanism.place import Place as Where
+from windtunnel.models import touch
 
 TUNNEL = TUNNELS["hmm-rows"]
 EPISODES = TUNNEL.sample(7)
@@ -191,6 +192,29 @@ def test_it_does_so_after_other_damage_too(variant, names, method):
         assert all(torch.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(real, sizes(changes), strict=True))
     (alone,) = damage(one, places, method, 1)
     assert not torch.allclose(one.run(alone), one.run(ablation(one, places, method)), atol=1e-6)
+
+
+class Gate(torch.nn.Module):
+    """Its feed-forward part is silent wherever the mixer leads it below zero."""
+
+    def __init__(self, tunnel):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(tunnel.vocabulary, 4), torch.nn.Linear(4, tunnel.classes)
+        torch.nn.init.normal_(self.embedding.weight, std=10.0, generator=torch.Generator().manual_seed(0))
+
+    def forward(self, tokens, features, readout, tap=None):
+        x = self.embedding(tokens)
+        x = x + touch(tap, "blocks.0.attention.out", x.cumsum(1))
+        x = x + touch(tap, "blocks.0.ff.out", x[..., :1].relu().expand_as(x))
+        return self.head(x[:, readout])
+
+
+def test_what_is_silent_after_other_damage_stays_so():
+    """Turned damage to the mixer may silence what the real one does not: then there is nothing to make as large."""
+    tunnel = TUNNELS["bijection"]
+    one = Bench(models.build(Gate, tunnel), tunnel, tunnel.sample(16))
+    places = [Place("blocks.0.attention.out"), Place("blocks.0.ff.out")]
+    assert torch.stack(list(one.lost_each(damage(one, places, "zero", 19)))).isfinite().all()
 
 
 def test_what_matches_nothing_is_refused_in_one_line():
