@@ -171,9 +171,10 @@ def test_donors_of_the_other_tunnels_ask_the_same_question():
 def test_donors_that_agree_are_refused():
     blind = HMM(states=2, symbols=2, length=3, header=None, transition=((0.5, 0.5),) * 2, emission=((0.5, 0.5),) * 2)
     episodes = blind.sample(6)
-    pair = Pair.of(planted(InSubspace, blind), blind, episodes, episodes, torch.ones(3, dtype=torch.bool))
-    with pytest.raises(InputError, match="believe what their recipients do"):
-        _ = pair.before
+    for chosen in (torch.ones(3, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)):
+        pair = Pair.of(planted(InSubspace, blind), blind, episodes, episodes, chosen)
+        with pytest.raises(InputError, match="believe what their recipients do"):
+            _ = pair.before
 
 
 @pytest.mark.parametrize("instrument", [patch, dose])

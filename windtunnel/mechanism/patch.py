@@ -77,8 +77,8 @@ class Pair:
     @cached_property
     def before(self) -> Float64[Tensor, "n K"]:
         """KL(donor's belief ‖ unpatched prediction), bits.  Where both believe the same, it is the network's error."""
-        apart = (self.donor.belief - self.recipient.belief)[:, self.readouts].abs().max()
-        if not float(apart) > 1e-12:
+        apart = (self.donor.belief - self.recipient.belief)[:, self.readouts].abs()
+        if not (apart > 1e-12).any():
             raise InputError("donors believe what their recipients do at every chosen readout: choose a later step")
         return kl_bits(self.donor.belief, self.recipient.clean)
 
