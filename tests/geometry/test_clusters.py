@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from windtunnel import models
+from windtunnel.geometry import Missing
 from windtunnel.geometry.cluster_survey import clusters
 from windtunnel.geometry.clusters import adjusted_rand, choose_by_gap, cluster, kmeans, silhouette
 from windtunnel.geometry.gather import untrained_twins
@@ -101,3 +106,33 @@ def test_five_clusters_of_an_untrained_network_are_the_five_symbols():
     assert {"exact belief", "untrained", "shuffled labels"} == set(
         read["adjusted Rand with the symbol just seen"].nulls
     )
+
+
+class LastSymbol(nn.Module):
+    """Its stream is the symbol just seen."""
+
+    def __init__(self, tunnel) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding.from_pretrained(torch.eye(tunnel.vocabulary))
+
+    def forward(self, tokens, features, readout, tap=None):
+        return models.touch(tap, "blocks.0.residual", self.embedding(tokens))[:, readout]
+
+
+def test_clusters_that_say_all_of_the_belief_leave_nothing_to_read():
+    """Each state shows itself and goes on to the next: the symbol is the belief.  Rounding has no R²."""
+    sure, moves = ((tuple(map(tuple, np.roll(np.eye(3), shift, axis=1)))) for shift in (0, 1))
+    tunnel = HMM(states=3, symbols=3, length=6, header=None, transition=moves, emission=sure)
+    model = models.build(LastSymbol, tunnel)
+    read = {reading.name: reading for reading in clusters(model, tunnel, tunnel.sample(16), [])}
+    assert read["adjusted Rand with the likeliest state"].value == 1.0
+    within = read["belief within clusters, R²"]
+    assert math.isnan(within.value) and within.note.endswith(
+        "the clusters leave nothing of the exact belief to explain"
+    )
+
+
+def test_as_many_clusters_as_points_are_not_read():
+    tunnel = HMM(states=12, symbols=4, length=1)
+    (refused,) = clusters(models.build("lstm", tunnel, depth=1, width=8), tunnel, tunnel.sample(8), [])
+    assert isinstance(refused, Missing) and refused.reason == "8 episodes of 1 readouts are too few for 12 classes"

@@ -110,7 +110,7 @@ CASES = {
     "late": (lambda s: late(network(s), TUNNEL, episodes(s), [], lengths=[6]), [TURNED]),
     "roles": (lambda s: roles(network(s), TUNNEL, episodes(s), []), [TURNED]),
     "patch": (lambda s: patch(network(s), TUNNEL, episodes(s), []), [TURNED, MISMATCHED]),
-    "dose": (lambda s: dose(network(s), TUNNEL, episodes(s), []), [MISMATCHED]),
+    "dose": (lambda s: dose(network(s), TUNNEL, episodes(s), []), [MISMATCHED, TURNED]),
 }
 
 

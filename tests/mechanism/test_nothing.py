@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -16,6 +18,7 @@ from windtunnel.mechanism.chance import derangement, rotation, subspace
 from windtunnel.mechanism.losses import damage
 from windtunnel.mechanism.patch import Setting, carriers
 from windtunnel.mechanism.place import Place as Where
+from windtunnel.models import touch
 
 TUNNEL = TUNNELS["hmm-rows"]
 EPISODES = TUNNEL.sample(7)
@@ -191,6 +194,29 @@ def test_it_does_so_after_other_damage_too(variant, names, method):
     assert not torch.allclose(one.run(alone), one.run(ablation(one, places, method)), atol=1e-6)
 
 
+class Gate(torch.nn.Module):
+    """Its feed-forward part is silent wherever the mixer leads it below zero."""
+
+    def __init__(self, tunnel):
+        super().__init__()
+        self.embedding, self.head = torch.nn.Embedding(tunnel.vocabulary, 4), torch.nn.Linear(4, tunnel.classes)
+        torch.nn.init.normal_(self.embedding.weight, std=10.0, generator=torch.Generator().manual_seed(0))
+
+    def forward(self, tokens, features, readout, tap=None):
+        x = self.embedding(tokens)
+        x = x + touch(tap, "blocks.0.attention.out", x.cumsum(1))
+        x = x + touch(tap, "blocks.0.ff.out", x[..., :1].relu().expand_as(x))
+        return self.head(x[:, readout])
+
+
+def test_what_is_silent_after_other_damage_stays_so():
+    """Turned damage to the mixer may silence what the real one does not: then there is nothing to make as large."""
+    tunnel = TUNNELS["bijection"]
+    one = Bench(models.build(Gate, tunnel), tunnel, tunnel.sample(16))
+    places = [Place("blocks.0.attention.out"), Place("blocks.0.ff.out")]
+    assert torch.stack(list(one.lost_each(damage(one, places, "zero", 19)))).isfinite().all()
+
+
 def test_what_matches_nothing_is_refused_in_one_line():
     one = bench("lstm-residual")
     for places in ([Place("blocks.0.attention.head_out", head=0)], [Place("blocks.7.residual")]):
@@ -208,6 +234,33 @@ def test_what_matches_nothing_is_refused_in_one_line():
         Bench(models.build(lambda tunnel: Untapped(tunnel), TUNNEL), TUNNEL, EPISODES)
     with pytest.raises(InputError, match=r"^episodes = 1"):
         derangement(1)
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ({"tensor": "blocks.0.residual", "head": 1}, "head = 1: must be left out for blocks.0.residual"),
+        ({"tensor": "blocks.0.attention.head_out", "head": -1}, "head = -1: must be a whole number of at least 0"),
+        ({"tensor": "blocks.0.residual", "positions": (-1,)}, "position = -1: must be a whole number of at least 0"),
+        ({"tensor": "blocks.0.residual", "positions": ()}, "positions = (): must be at least one"),
+    ],
+)
+def test_a_place_is_where_it_says(part, told):
+    """The stream's second axis is position: as a head, position 1 was ablated.  And a state has no step −1."""
+    with pytest.raises(InputError, match="^" + re.escape(told)):
+        Place(**part)
+
+
+@pytest.mark.parametrize("tensor", ["blocks.0.residual", "blocks.0.lstm.cell"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_position_beyond_the_input_is_refused(tensor, method):
+    """A recurrence never gets there: nothing was changed, and it cost exactly nothing."""
+    one = bench("lstm-residual")
+    length = one.episodes.inputs.tokens.shape[1]
+    with pytest.raises(InputError, match=f"^position = {length}: must be below {length} for {tensor}"):
+        bits_lost(one, [Place(tensor, positions=(length,))], method)
+    with pytest.raises(InputError, match=r"^basis = '4 rows': must be of \d+ rows for blocks.0.residual"):
+        bits_lost(one, [Place("blocks.0.residual", basis=torch.eye(4)[:, :2])], method)
 
 
 class Untapped(torch.nn.Module):

@@ -118,6 +118,34 @@ def test_what_it_does_not_name_is_told():
     assert isinstance(entrance, Missing) and "before the first block" in entrance.reason
 
 
+class OfOneLength(Own):
+    """Queries beside its keys; it reads inputs of the length that it was trained on, and no others."""
+
+    def forward(self, tokens, features, readout, tap=None):
+        x = self.table[tokens].view(len(tokens), *self.places.shape) + self.places
+        return self.asked(x, readout, tap)
+
+    def asked(self, x, readout, tap):
+        touch(tap, "blocks.0.attention.q", x[:, None])
+        touch(tap, "blocks.0.attention.k", x[:, None])
+        return self.head(x.cumsum(1)[:, readout])
+
+
+class Summed(OfOneLength):
+    """It reads any length, and hands over no embedding but the sum with its positions."""
+
+    def forward(self, tokens, features, readout, tap=None):
+        return self.asked(touch(tap, "positioned", self.table[tokens] + self.places[: tokens.shape[1]]), readout, tap)
+
+
+@pytest.mark.parametrize(("kind", "why"), [(OfOneLength, "failed: "), (Summed, "`positioned` without `embed`")])
+def test_without_bare_tokens_the_keys_in_context_are_read(kind, why):
+    found = keys(models.build(kind, TUNNEL), TUNNEL, TUNNEL.sample(8), [])
+    told = {(m.name, m.reason) for m in found if isinstance(m, Missing)}
+    assert {m.where["path"] for m in found if isinstance(m, Measurement)} == {"formed"}
+    assert {name for name, _ in told} == {"keys of bare tokens"} and all(why in reason for _, reason in told)
+
+
 def test_where_nothing_precedes_the_blocks_no_block_stands_in_for_it():
     model, episodes = models.build(Own, TUNNEL), TUNNEL.sample(16)
     read = [m for m in beliefs(model, TUNNEL, episodes, []) if isinstance(m, Measurement)]

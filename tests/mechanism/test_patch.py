@@ -20,7 +20,7 @@ from windtunnel.mechanism.dose import dose, steadiness
 from windtunnel.mechanism.patch import patch
 from windtunnel.mechanism.swap import fitted, measure_removal, measure_swap
 from windtunnel.models import touch
-from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels import HMM, Bijection, Inputs, Recall
 
 EPISODES = TINY.sample(40)
 STREAM = "blocks.0.residual"
@@ -117,6 +117,29 @@ def test_the_dose_response_is_monotone_and_the_mismatched_one_is_not():
     assert steadiness(np.ones(6), np.array(1.0)) == 0.0
 
 
+class PresentKey(torch.nn.Module):
+    """An exact network whose middle stream holds the present token alone; another token there spoils the answer."""
+
+    tunnel = Bijection(symbols=5, length=5)
+
+    def forward(self, tokens, features, readout, tap=None):
+        present = torch.nn.functional.one_hot(tokens, self.tunnel.vocabulary).double()
+        stream = touch(tap, "blocks.0.residual", touch(tap, "embed", present))
+        spoilt = (stream - present) @ torch.arange(50, dtype=torch.float64).sin().view(10, 5)
+        answer = Exact(self.tunnel).log_probs(Inputs(tokens, features, readout)).clamp_min(-8)
+        return touch(tap, "blocks.1.residual", answer + spoilt[:, readout])
+
+
+def test_a_donor_who_changes_nothing_leads_nowhere():
+    """Recipient and donor are asked for the same key, a mismatched donor for another: it leads away, and that alone
+    makes nothing of 0."""
+    tunnel = PresentKey.tunnel
+    (found,) = dose(models.build(lambda _: PresentKey(), tunnel), tunnel, tunnel.sample(32), [])
+    assert isinstance(found, Measurement) and found.where["tensor"] == STREAM
+    assert found.value == 0.0 > found.nulls["mismatched donor"].max()
+    assert found.p_value == 1.0
+
+
 @pytest.mark.parametrize("step", [None, 2])
 def test_donors_of_an_hmm_share_the_header_and_their_belief_is_exact(step):
     given = donors(TINY, EPISODES, step)
@@ -148,9 +171,19 @@ def test_donors_of_the_other_tunnels_ask_the_same_question():
 def test_donors_that_agree_are_refused():
     blind = HMM(states=2, symbols=2, length=3, header=None, transition=((0.5, 0.5),) * 2, emission=((0.5, 0.5),) * 2)
     episodes = blind.sample(6)
-    pair = Pair.of(planted(InSubspace, blind), blind, episodes, episodes, torch.ones(3, dtype=torch.bool))
+    for chosen in (torch.ones(3, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)):
+        pair = Pair.of(planted(InSubspace, blind), blind, episodes, episodes, chosen)
+        with pytest.raises(InputError, match="believe what their recipients do"):
+            _ = pair.before
+
+
+@pytest.mark.parametrize("instrument", [patch, dose])
+def test_where_donors_agree_the_networks_own_error_is_not_taken_for_a_distance(instrument):
+    """Before any pair is shown every value is as likely, whatever the permutation; a network is never quite so even."""
+    tunnel = Bijection(symbols=4, length=4)
+    model = models.build("transformer", tunnel, depth=1, width=16)
     with pytest.raises(InputError, match="believe what their recipients do"):
-        _ = pair.before
+        instrument(model, tunnel, tunnel.sample(8), [], step=0, draws=2)
 
 
 def test_a_random_subspace_is_seldom_claimed():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,12 +12,14 @@ from tests.models.cases import TUNNELS, small
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.geometry.guard import guarded
-from windtunnel.mechanism import INSTRUMENTS, late, patch, roles, swap
+from windtunnel.mechanism import INSTRUMENTS, Bench, late, patch, roles, swap
+from windtunnel.mechanism.bases import PENALISED
 from windtunnel.mechanism.chance import rotation
 from windtunnel.mechanism.roles import sites
+from windtunnel.mechanism.swap import fitted
 from windtunnel.models.taps import Edit
 from windtunnel.models.trace import trace
-from windtunnel.tunnels import HMM, Bijection, Recall
+from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 ABSENT = {  # what each network has not
     "transformer": {"late attention off, length 4", "late attention off, length 8", "role: memory"},
@@ -73,10 +76,13 @@ def test_a_swap_that_could_not_be_fitted_is_not_inert():
 def test_a_subspace_of_rank_0_is_missing():
     """At the first readout of a bijection everybody believes the same: nothing in the stream goes with that."""
     tunnel = Bijection(symbols=3, length=1)
-    found = swap(small("transformer", tunnel, width=16), tunnel, tunnel.sample(16), [], draws=1)
-    missing = {m.name.split(" at ")[0]: m.reason for m in found if isinstance(m, Missing)}
-    assert all("of rank 0" in missing[f"swap of the {name}"] for name in ("decoded belief", "written belief"))
-    assert all(m.where["rank"] > 0 for m in found if isinstance(m, Measurement))
+    model = small("transformer", tunnel, width=16)
+    found = fitted(Bench(model, tunnel, tunnel.sample(16)), "blocks.0.residual")
+    empty = {name for name, basis in found.items() if isinstance(basis, Missing) and "of rank 0" in basis.reason}
+    assert empty == {"decoded belief", PENALISED, "written belief"}
+    assert all(basis.shape[1] > 0 for basis in found.values() if isinstance(basis, torch.Tensor))
+    (refused,) = guarded("swap", swap, model, tunnel, tunnel.sample(16), [])  # nor is there anything to swap
+    assert isinstance(refused, Missing) and "believe what their recipients do" in refused.reason
 
 
 @pytest.mark.parametrize("predict", ["state", "symbol"])
@@ -118,6 +124,33 @@ def test_late_attention_at_longer_lengths():
     assert isinstance(longest, Measurement) and isinstance(beyond, Measurement)
     lost = longest.arrays["off"] - longest.arrays["clean"]
     assert longest.value == pytest.approx(lost.mean()) and beyond.value == pytest.approx(lost[5:].mean())
+
+
+class AtTheEnd(Urn):
+    """An urn that is asked about once, after all draws: it has fewer readouts than its length says."""
+
+    @property
+    def readouts(self) -> int:
+        return 1
+
+    def episodes(self, latent, dtype=torch.float64):
+        whole = super().episodes(latent, dtype)
+        inputs = replace(whole.inputs, readout=whole.inputs.readout[-1:])
+        return replace(whole, inputs=inputs, labels=whole.labels[:, -1:], posterior=whole.posterior[:, -1:])
+
+
+def test_a_world_read_at_its_end_alone_has_a_length_all_the_same():
+    tunnel = AtTheEnd(symbols=3, length=4)
+    model, episodes = small("lstm-residual", tunnel, depth=2, width=16), tunnel.sample(4)
+    found = late(model, tunnel, episodes, [], draws=2)
+    lost = [m for m in found if isinstance(m, Measurement) and m.name.startswith("bits lost")]
+    assert [(m.where["length"], m.where["positions"]) for m in lost] == [
+        *((4, "all"), (6, "all"), (6, "beyond home length")),
+        *((10, "all"), (10, "beyond home length")),
+    ]
+    with torch.no_grad():  # at home it is asked on the episodes given
+        clean = kl_bits(episodes.posterior, model.log_probs(episodes.inputs).double())
+    assert lost[0].arrays["clean"] == pytest.approx(clean.mean(0).numpy(), rel=1e-4)
 
 
 def test_roles_before_a_step_need_a_way_to_reach_it():

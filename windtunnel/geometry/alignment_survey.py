@@ -38,7 +38,8 @@ def alignment(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: S
     """Entropy by layer, mass on the positions that matter, evenness over spent values, and their change with depth."""
     names = ending(named(model, episodes), ".attention.pattern")
     if not names:
-        return [Missing("alignment", f"{label(model)} has no attention pattern: it has no softmax attention")]
+        why = "has no attention pattern: no tensor of it ends with .attention.pattern"
+        return [Missing("alignment", f"{label(model)} {why}")]
     layers = [layer_of(name) for name in names]
     patterns = patterns_at_readout(model, episodes)
     twins = [patterns_at_readout(twin, episodes) for twin in untrained]
@@ -47,7 +48,7 @@ def alignment(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: S
         if target.mask.any():
             found += _mass(name, target, patterns, twins, layers)
         else:
-            found.append(Missing("alignment", f"no readout of these episodes has a {name}"))
+            found.append(Missing("alignment", f"attention on {name}: no readout of these episodes has such positions"))
     if isinstance(tunnel, Bijection):
         found += _evenness(tunnel, episodes, patterns, twins, layers)
     return found

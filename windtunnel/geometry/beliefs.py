@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from windtunnel.fidelity.metrics import kl_bits
-from windtunnel.geometry.ridge import Fold, Solver, errors, held_out
+from windtunnel.geometry.ridge import Fold, Solver, errors, held_out, rows, stacked
 from windtunnel.geometry.stats import basis, residual
 
 FLOOR = 1e-4
@@ -72,8 +72,8 @@ def keeping(target: np.ndarray, nuisance: np.ndarray, orders: list[np.ndarray]) 
 
     So a shuffled target has the same relation to the nuisance as the real one (Freedman and Lane's permutation).
     """
-    onto = basis(nuisance.reshape(-1, nuisance.shape[-1]))
-    rest = residual(target.reshape(-1, target.shape[-1]), onto).reshape(target.shape)
+    onto = basis(rows(nuisance))
+    rest = residual(rows(target), onto).reshape(target.shape)
     return np.stack([target, *(target - rest + rest[order] for order in orders)])
 
 
@@ -86,7 +86,7 @@ class Beyond:
 
     def __init__(self, target: np.ndarray, nuisance: np.ndarray, rounds: list[Fold], orders: list[np.ndarray]) -> None:
         self.nuisance, self.rounds = nuisance, rounds
-        self.solvers = [Solver(_rows(nuisance[fold.train])) for fold in rounds]
+        self.solvers = [Solver(rows(nuisance[fold.train])) for fold in rounds]
         targets = keeping(target, nuisance, orders)
         self.freed = [freed(solver, targets, nuisance, fold) for solver, fold in zip(self.solvers, rounds)]
 
@@ -96,8 +96,8 @@ class Beyond:
         pairs = [(np.zeros(len(x)), np.zeros(len(x))) for _ in range(number)]
         for fold, solver, ys in zip(self.rounds, self.solvers, self.freed):
             ys, rest = ys[:number], freed(solver, x[None], self.nuisance, fold)[0]
-            train, validation, test = (_rows(rest[part]) for part in fold)
-            flat = [_stacked(ys[:, part]) for part in (fold.train, fold.validation)]
+            train, validation, test = (rows(rest[part]) for part in fold)
+            flat = [stacked(ys[:, part]) for part in (fold.train, fold.validation)]
             found = Solver(train).predict(flat[0], validation, flat[1], test).reshape(ys[:, fold.test].shape)
             for pair, y, prediction in zip(pairs, ys[:, fold.test], found):
                 pair[0][fold.test], pair[1][fold.test] = errors(y, prediction)
@@ -106,14 +106,6 @@ class Beyond:
 
 def freed(solver: Solver, y: np.ndarray, nuisance: np.ndarray, fold: Fold) -> np.ndarray:
     """y (G, n, K, M) less what the nuisance explains, by a fit on the training sequences of the fold only."""
-    chosen = [_stacked(y[:, part]) for part in (fold.train, fold.validation)]
-    found = solver.predict(chosen[0], _rows(nuisance[fold.validation]), chosen[1], _rows(nuisance))
+    chosen = [stacked(y[:, part]) for part in (fold.train, fold.validation)]
+    found = solver.predict(chosen[0], rows(nuisance[fold.validation]), chosen[1], rows(nuisance))
     return y - found.reshape(y.shape)
-
-
-def _rows(x: np.ndarray) -> np.ndarray:
-    return x.reshape(-1, x.shape[-1])
-
-
-def _stacked(y: np.ndarray) -> np.ndarray:
-    return y.reshape(len(y), -1, y.shape[-1])

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from torch import nn
 
+from windtunnel.geometry.belief_survey import NOTHING, too_few
 from windtunnel.geometry.beliefs import Beyond, ratio
 from windtunnel.geometry.clusters import Clustering, adjusted_rand, cluster
 from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.geometry.records import Side, scalar
-from windtunnel.geometry.ridge import folds
+from windtunnel.geometry.records import Side, scalar, unanswerable
+from windtunnel.geometry.ridge import errors, folds, rows
 from windtunnel.geometry.stats import dummies, resampled_ratio, resampling_weights
 from windtunnel.geometry.task import exact_belief
 from windtunnel.tunnels import HMM, Episodes, Tunnel
@@ -30,10 +31,11 @@ def clusters(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Se
         return [Missing("clusters", f"{type(tunnel).__name__} has no hidden states to form clusters")]
     if not named(model, episodes):
         return [Missing("clusters", f"{label(model)} has no taps")]
-    if len(episodes) < 8:
-        return [Missing("clusters", f"{len(episodes)} episodes are too few: at least 8")]
+    belief = exact_belief(tunnel, episodes)
+    if why := too_few(*belief.shape):
+        return [Missing("clusters", why)]
     name = residual_names(model, episodes)[-1]
-    x, belief = at_readout(model, episodes, [name])[name], exact_belief(tunnel, episodes)
+    x = at_readout(model, episodes, [name])[name]
     twins = [at_readout(twin, episodes, [name])[name] for twin in untrained]
     states, rng = tunnel.states, np.random.default_rng(0)
     few = np.arange(min(len(x), SEQUENCES))
@@ -75,7 +77,7 @@ def _reading(x: np.ndarray, truths: np.ndarray, states: int) -> tuple[Clustering
 
     Its numbers: clusters by silhouette, by gap, silhouette at S clusters, adjusted Rand with each labelling.
     """
-    found = cluster(x.reshape(-1, x.shape[-1]), states)
+    found = cluster(rows(x), states)
     index = max(states, 2) - 2
     agree = [adjusted_rand(found.labels, truth.ravel()) for truth in truths]
     return found, np.array([found.by_silhouette, found.by_gap, found.silhouettes[index], *agree], dtype=float)
@@ -83,16 +85,19 @@ def _reading(x: np.ndarray, truths: np.ndarray, states: int) -> tuple[Clustering
 
 def _within(x: np.ndarray, belief: np.ndarray, twins: list[np.ndarray], states: int, where: dict) -> Measurement:
     """How much of the belief is still readable inside the clusters, once their means are regressed out."""
-    rounds, rng = folds(len(x)), np.random.default_rng(1)
-    orders = [rng.permutation(len(x)) for _ in range(DRAWS)]
+    rounds, rng, title = folds(len(x)), np.random.default_rng(1), "belief within clusters, R²"
+    whole = errors(belief, belief)[1].sum()
 
-    def nuisance(y: np.ndarray) -> np.ndarray:
-        labels = cluster(y.reshape(-1, y.shape[-1]), states).labels
-        return dummies(labels).reshape(*y.shape[:2], -1)
+    def inside(y: np.ndarray, orders: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(error, total) of the belief and of each order of the episodes; none where the clusters say all of it."""
+        labels = cluster(rows(y), states).labels
+        pairs = Beyond(belief, dummies(labels).reshape(*y.shape[:2], -1), rounds, orders)(y)
+        return pairs if pairs[0][1].sum() > NOTHING * whole else []
 
-    pairs = Beyond(belief, nuisance(x), rounds, orders)(x)
-    error, total = pairs[0]
-    untrained = [ratio(Beyond(belief, nuisance(twin), rounds, [])(twin)[0]) for twin in twins]
-    replicates = 1.0 - resampled_ratio(error, total, resampling_weights(len(x)))
+    pairs = inside(x, [rng.permutation(len(x)) for _ in range(DRAWS)])
+    if not pairs:
+        return unanswerable(title, "the clusters leave nothing of the exact belief to explain", where)
+    untrained = [ratio(found[0]) for twin in twins if (found := inside(twin, []))]
+    replicates = 1.0 - resampled_ratio(*pairs[0], resampling_weights(len(x)))
     nulls = {"untrained": np.array(untrained), "shuffled episodes": np.array([ratio(pair) for pair in pairs[1:]])}
-    return scalar("belief within clusters, R²", ratio(pairs[0]), replicates, nulls, where=where)
+    return scalar(title, ratio(pairs[0]), replicates, nulls, where=where)

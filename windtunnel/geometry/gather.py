@@ -18,7 +18,7 @@ from windtunnel.tunnels.episodes import Episodes
 
 CHUNK = 32  # episodes per forward pass
 TWIN_SEED = 1_000_003  # of the first untrained twin
-_HEADED = (".q", ".k", ".v", ".head_out")  # (n, H, T, d); all else is (n, T, …), but for
+_HEADS_FIRST = ("q", "k", "v", "scores", "pattern", "head_out", "read", "beta", "decay")
 _LEAVING = ("final", "logits")  # after the last block, at the readouts alone: (n, K, …)
 
 
@@ -49,6 +49,11 @@ def layer_of(name: str) -> int | str:
     """
     found = re.match(r"blocks\.(\d+)\.", name)
     return int(found.group(1)) if found else name
+
+
+def heads_first(name: str) -> bool:
+    """Whether a tensor is (n, H, T, …) rather than (n, T, …)."""
+    return ".attention." in name and name.rpartition(".")[2] in _HEADS_FIRST
 
 
 def entrance(names: Iterable[str]) -> str | None:
@@ -83,7 +88,7 @@ def at_readout(model: nn.Module, episodes: Episodes, names: Sequence[str]) -> di
 def _read(name: str, value: Tensor, readout: Tensor) -> Tensor:
     if name in _LEAVING:
         return value
-    if name.endswith(_HEADED):
+    if heads_first(name):
         return value.index_select(2, readout).transpose(1, 2).flatten(2)
     return value.index_select(1, readout).flatten(2)
 

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from windtunnel.errors import InputError
 from windtunnel.geometry import keys as pure
 from windtunnel.geometry.gather import CHUNK, ending, label, layer_of, named
+from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.geometry.records import profile
 from windtunnel.geometry.stats import resampling_weights
@@ -70,7 +72,7 @@ def keys(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequen
     means = [gather_means(network, episodes, list(groups.values())) for network in (model, *untrained)]
     for group, (own, *twins) in zip(groups, zip(*means)):
         found += _formed(group, layers, own, twins)
-        found += _bare(model, episodes, untrained, group, groups[group])
+        found += guarded("keys of bare tokens", _bare, model, episodes, untrained, group, groups[group])
     return found
 
 
@@ -160,7 +162,10 @@ def bare_keys(model: nn.Module, episodes: Episodes, tokens: np.ndarray) -> tuple
 
     Where a position is added to the embedding, it is taken out again on the way.
     """
-    name = ending(named(model, episodes), ".attention.k")[0]
+    names = named(model, episodes)
+    if "positioned" in names and "embed" not in names:
+        raise InputError(f"{label(model)} names `positioned` without `embed`: its positions cannot be taken out")
+    name = ending(names, ".attention.k")[0]
     device, seen = home(model, episodes.inputs.tokens), {}
 
     def tap(at: str, value: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from windtunnel.geometry.stats import interval
 
 Side = Literal["above", "below", "both"]
 Pick = Literal["first", "last", "best"]
+NO_NULL = "no null: there was no untrained network to compare with"
 
 
 def profile(
@@ -40,7 +41,7 @@ def profile(
     nulls = {null: np.asarray(sample, dtype=float) for null, sample in nulls.items() if len(sample)}
     drawn = dict(arrays or {}) | {"layer": np.asarray(layers), "value": table}
     drawn |= {f"null: {null}": sample.mean(0) for null, sample in nulls.items()}
-    note = note if note or nulls else "no null: no untrained twin of this network could be built"
+    note = note if note or nulls else NO_NULL
     found = []
     for pick in picks:
         if pick == "best" and table.size == 1:
@@ -89,7 +90,7 @@ def scalar(
     """One number with its bootstrap replicates (B,) and null draws; empty nulls are left out."""
     kept = {null: np.asarray(sample, dtype=float) for null, sample in nulls.items() if len(sample)}
     low, high = interval(value, np.asarray(replicates))
-    note = "" if kept else "no null: no untrained twin of this network could be built"
+    note = "" if kept else NO_NULL
     return Measurement(
         name, float(value), low, high, "sequences", where or {}, unit, kept, side, arrays=arrays or {}, note=note
     )

@@ -71,8 +71,8 @@ def held_out(x: np.ndarray, y: np.ndarray, rounds: list[Fold]) -> np.ndarray:
     """(G, n, K, M) predictions of y (G, n, K, M) from x (n, K, D), each sequence by a fit that never saw it."""
     prediction = np.empty_like(y)
     for fold in rounds:
-        train, validation, test = (_rows(x[part]) for part in fold)
-        targets, chosen = (_stacked(y[:, part]) for part in (fold.train, fold.validation))
+        train, validation, test = (rows(x[part]) for part in fold)
+        targets, chosen = (stacked(y[:, part]) for part in (fold.train, fold.validation))
         found = Solver(train).predict(targets, validation, chosen, test)
         prediction[:, fold.test] = found.reshape(len(y), len(fold.test), *y.shape[2:])
     return prediction
@@ -89,9 +89,11 @@ def _side_by_side(y: np.ndarray) -> np.ndarray:
     return y.transpose(1, 0, 2).reshape(y.shape[1], -1)
 
 
-def _rows(x: np.ndarray) -> np.ndarray:
+def rows(x: np.ndarray) -> np.ndarray:
+    """(N, D) from (…, D)."""
     return x.reshape(-1, x.shape[-1])
 
 
-def _stacked(y: np.ndarray) -> np.ndarray:
+def stacked(y: np.ndarray) -> np.ndarray:
+    """(G, N, M) from (G, …, M)."""
     return y.reshape(len(y), -1, y.shape[-1])

@@ -11,6 +11,7 @@ from windtunnel.geometry import values as pure
 from windtunnel.geometry.gather import at_readout, ending, entrance, label, layer_of, named
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.geometry.records import profile, unanswerable
+from windtunnel.geometry.ridge import rows
 from windtunnel.geometry.stats import first_share, participation_ratio, spectrum
 from windtunnel.tunnels import Episodes, Tunnel
 
@@ -65,7 +66,7 @@ def _stream(stream: str, before: str | None, names: list[str], model, episodes, 
 
 
 def _shape(x: np.ndarray) -> tuple[float, float, np.ndarray]:
-    variances = spectrum(_rows(x))
+    variances = spectrum(rows(x))
     return first_share(variances), participation_ratio(variances), variances
 
 
@@ -88,11 +89,11 @@ def _order(before, names, own, twins, picks, episodes: Episodes, layers: list, w
         real, *shuffles = ask(entropy, [draw() for _ in range(DRAWS)])
         resampled = [ask(entropy[pick])[0] for pick in picks]
         for part, reduced in reduce.items():
-            ys = {name: reduced(_rows(x)) for name, x in own.items()}  # the component is that of all sequences
+            ys = {name: reduced(rows(x)) for name, x in own.items()}  # the component is that of all sequences
             left = [real.left(ys[name]) for name in names]
             again = np.array([[q(_chosen(ys[name], pick)) for name in names] for q, pick in zip(resampled, picks)])
             nulls = {
-                "untrained": np.array([[real(reduced(_rows(twin[n]))) for n in names] for twin in twins]),
+                "untrained": np.array([[real(reduced(rows(twin[n]))) for n in names] for twin in twins]),
                 "shuffled labels": np.array([[shuffle.share(rest) for rest in left] for shuffle in shuffles]),
             }
             if before is not None:
@@ -120,7 +121,3 @@ def _entrance(layers: np.ndarray, entered: np.ndarray, value: float) -> np.ndarr
 def _chosen(rows: np.ndarray, pick: np.ndarray) -> np.ndarray:
     """Rows (n · K, M) of the sequences in `pick`, which are as many as there are."""
     return rows.reshape(len(pick), -1, rows.shape[-1])[pick].reshape(rows.shape)
-
-
-def _rows(x: np.ndarray) -> np.ndarray:
-    return x.reshape(-1, x.shape[-1])

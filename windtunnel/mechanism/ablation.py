@@ -43,6 +43,7 @@ def ablation(
         partner = derangement(len(bench.episodes), seed)
     for index, place in enumerate(places):
         bench.anatomy.require(place.tensor)
+        place.require_in(bench.anatomy.shapes[place.tensor])
         if method == "zero":
             source = zero
         elif method == "mean":

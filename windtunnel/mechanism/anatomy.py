@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from windtunnel.errors import InputError
-from windtunnel.geometry.gather import entrance
+from windtunnel.geometry.gather import entrance, label
 from windtunnel.models.home import home
 from windtunnel.models.taps import Record, Tap, require_matched
 from windtunnel.models.trace import has_taps
@@ -29,12 +29,6 @@ from windtunnel.tunnels.episodes import Inputs
 
 MIXERS = ("attention.out", "mamba.out", "lstm.hidden")
 STATES = ("lstm.cell", "lstm.hidden", "mamba.window", "mamba.state", "attention.window", "attention.state")
-_HEADS_FIRST = ("q", "k", "v", "scores", "pattern", "head_out", "read", "beta", "decay")
-
-
-def heads_first(name: str) -> bool:
-    """Whether a tensor is (n, H, T, …) rather than (n, T, …)."""
-    return ".attention." in name and name.rpartition(".")[2] in _HEADS_FIRST
 
 
 @dataclass(frozen=True)
@@ -53,7 +47,7 @@ class Anatomy:
     def of(cls, model: nn.Module, inputs: Inputs) -> Anatomy:
         """Look once at the first episode."""
         if not has_taps(model):
-            raise InputError(f"model {getattr(model, 'name', type(model).__name__)} has no taps: nothing to change")
+            raise InputError(f"model {label(model)} has no taps: nothing to change")
         record, first = Record(), inputs[:1].to(home(model, inputs.tokens))
         with torch.no_grad(), watched(model, record) as (tap, returned):
             model(first.tokens, first.features, first.readout, tap)

@@ -24,11 +24,11 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require
 from windtunnel.fidelity.metrics import kl_bits, total_variation
 from windtunnel.fidelity.predictor import Predictor
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.chance import DRAWS, derangement
+from windtunnel.mechanism.chance import DRAWS, derangement, mismatches
 from windtunnel.mechanism.estimate import measured, resampled_means
 from windtunnel.mechanism.losses import UNTRAINED
 from windtunnel.mechanism.score import predictions
@@ -109,10 +109,12 @@ def evidence_flip(
     if steps is None:
         count = tunnel.readouts
         steps = sorted({0, count // 4, count // 2, 3 * count // 4})
+    require(len(steps) > 0, "steps", steps, "at least one")
+    steps = [middle(tunnel, step) for step in steps]
     found = flip_shifts([model, *untrained], tunnel, episodes, steps)
     shifts, exact, note = found.models, found.exact, left_out(found.possible)
     lag = torch.where(found.possible.repeat_interleave(tunnel.readouts, 1), found.lag, -1)
-    partners = [derangement(len(episodes), 5, draw).to(exact.device) for draw in range(shuffles)]
+    partners = [derangement(len(episodes), 5, draw).to(exact.device) for draw in mismatches(len(episodes), shuffles)]
     gone = [wanted for wanted in lags if (found.lag == wanted).any() and not (lag == wanted).any()]
     results: list[Measurement | Missing] = [Missing(f"evidence flip, lag {wanted}", note) for wanted in gone]
     moves = {wanted: float(exact[lag == wanted].square().mean().sqrt()) for wanted in lags if (lag == wanted).any()}
@@ -161,7 +163,8 @@ def exchangeability(
         after = predictions(predictor, tunnel, edited.episodes.inputs)
         if edited.rename is not None:
             after = after.gather(2, edited.rename[:, None, :].expand_as(after))
-        partners = [derangement(len(before), 6, draw).to(before.device) for draw in range(shuffles)]
+        drawn = mismatches(len(before), shuffles)
+        partners = [derangement(len(before), 6, draw).to(before.device) for draw in drawn]
         # the exchanged worlds of other episodes, so that value and null are drawn from the same predictions
         unrelated = [_mean_over(total_variation(before.exp(), after[p]), chosen) for p in partners]
         return _mean_over(total_variation(before.exp(), after), chosen), unrelated

@@ -6,6 +6,7 @@ Everything is drawn on the CPU from its own generator, so a null is the same on 
 from __future__ import annotations
 
 from functools import lru_cache
+from math import factorial
 
 import torch
 from torch import Tensor
@@ -32,6 +33,16 @@ def derangement(count: int, *seed: int) -> Tensor:
     partner = torch.empty_like(circle)
     partner[circle] = circle.roll(-1)
     return partner
+
+
+def mismatches(count: int, draws: int) -> range:
+    """Numbers of draws for a null of derangements: no more than there are circles, (n − 1)!.  To draw the only other
+    order of two episodes a hundred times would count it a hundred times.
+
+    >>> mismatches(3, 19), mismatches(6, 19)
+    (range(0, 2), range(0, 19))
+    """
+    return range(min(draws, factorial(max(0, count - 1))))
 
 
 @lru_cache(maxsize=64)  # the same few draws serve every place of a network; nobody writes to them

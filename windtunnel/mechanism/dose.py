@@ -7,7 +7,9 @@ The stream at one readout goes a part a of the way from the recipient's to the m
 and `moved(a)` is how far the prediction has gone.  The value is the smallest of its steps, times their number:
 1 for a straight line all the way to the donor, positive if every step leads there, 0 if nothing moves, negative if any
 step leads back.  (A rank correlation would call a monotone response of any size perfect, an untrained network's too.)
-Nulls: a mismatched donor, untrained networks.
+Nulls: a mismatched donor, a change of equal size in a random direction, untrained networks.  The mismatched donor alone
+would not do: it leads away wherever the stream tells what is asked, so that a donor who changes nothing would seem to
+lead somewhere.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.chance import DRAWS
+from windtunnel.mechanism.chance import DRAWS, mismatches
 from windtunnel.mechanism.estimate import measured, per_sequence
-from windtunnel.mechanism.losses import UNTRAINED
+from windtunnel.mechanism.losses import TURNED, UNTRAINED
 from windtunnel.mechanism.patch import MISMATCHED, NO_STREAM, Pair, Setting, patch_changes
 from windtunnel.mechanism.place import Place
 from windtunnel.tunnels.base import Tunnel
@@ -51,10 +53,14 @@ def dose_response(
     def all_doses(one: Pair, **options) -> list[dict]:
         return [patch_changes(one, places, dose=dose, **options) for dose in DOSES]
 
+    def drawn(one: Pair, control: str, numbers: range) -> list[float]:
+        runs = one.after_each([changes for d in numbers for changes in all_doses(one, **{control: d})])
+        return [bent(one, runs[i : i + len(DOSES)]) for i in range(0, len(runs), len(DOSES))]
+
     after, before, small = curve(pair), per_sequence(pair.before[:, chosen]), pair.small
-    wrong = small.after_each([changes for d in range(draws) for changes in all_doses(small, mismatch=d)])
     nulls = {
-        MISMATCHED: [bent(small, wrong[i : i + len(DOSES)]) for i in range(0, len(wrong), len(DOSES))],
+        MISMATCHED: drawn(small, "mismatch", mismatches(small.count, draws)),
+        TURNED: drawn(small, "turn", range(draws)),  # of one tensor: as large already (see `size`)
         UNTRAINED: [bent(one, one.after_each(all_doses(one))) for one in blank],
     }
     return measured(
@@ -63,7 +69,7 @@ def dose_response(
         steadiness,
         where={"tensor": places[0].tensor, **where},
         nulls=nulls,
-        few=len(small.recipient.episodes),
+        few=small.count,
         arrays={"dose": np.array(DOSES), "moved": 1.0 - after.mean(0) / before.mean()},
         note=pair.note,
     )

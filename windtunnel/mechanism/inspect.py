@@ -43,7 +43,7 @@ INSTRUMENTS: dict[str, Instrument] = {**GEOMETRY, **MECHANISM}
 NAMES = (*INSTRUMENTS, LADDER)
 EPISODES, UNTRAINED = 128, 5
 NAN = "the network predicts no numbers: its training diverged"
-REVISION = 3
+REVISION = 4
 """Counts up when an instrument comes to give other numbers: a survey of another revision is not gone on with."""
 
 

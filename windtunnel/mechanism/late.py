@@ -42,11 +42,11 @@ def late(
     seed: int = 1,
 ) -> list[Measurement | Missing]:
     """Bits lost with the mixers of the last TOP layers off.  Episodes of other lengths come from (seed, "test")."""
-    length = getattr(tunnel, "length", None)
-    if length is None:
-        lengths = [tunnel.readouts]
+    if not hasattr(tunnel, "length"):
+        lengths = [_length(tunnel)]
     elif lengths is None:
-        lengths = list(dict.fromkeys(round(length * stretch) for stretch in STRETCH))  # 1 and 1.5 times 1 are the same
+        stretched = (round(_length(tunnel) * stretch) for stretch in STRETCH)
+        lengths = list(dict.fromkeys(stretched))  # 1 and 1.5 times 1 are the same
     reader = Reader(model, tunnel, episodes)
     results: list[Measurement | Missing] = []
     for wanted in lengths:
@@ -64,12 +64,11 @@ def _at(
     draws: int,
     seed: int,
 ) -> list[Measurement | Missing]:
-    if length != tunnel.readouts:
-        tunnel, short = tunnel.with_length(length), tunnel.readouts
+    home = tunnel.positions
+    if length != _length(tunnel):
+        tunnel = tunnel.with_length(length)
         episodes = tunnel.sample(len(episodes), seed, "test", episodes.posterior.device)
         reader.require(tunnel, episodes)
-    else:
-        short = length
     benches = Benches.of(reader.model, tunnel, episodes, untrained)
     anatomy = benches.main.anatomy
     mixers = [(layer, name) for layer in range(anatomy.depth) if (name := anatomy.mixer(layer))][-TOP:]
@@ -80,7 +79,8 @@ def _at(
     losses, clean = Losses.of(benches, places, "zero", draws=draws), benches.main.clean_kl
     errors = _entropy_errors(benches, places, draws)
     arrays = {"clean": clean.mean(0).cpu().numpy(), "off": (clean + losses.own).mean(0).cpu().numpy()}
-    ranges = {"all": slice(None)} | ({"beyond home length": slice(short, None)} if length > short else {})
+    beyond = episodes.inputs.readout >= home
+    ranges = {"all": slice(None)} | ({"beyond home length": beyond} if beyond.any() else {})
     results: list[Measurement | Missing] = []
     for named, chosen in ranges.items():
         where = {"layers": [layer for layer, _ in mixers], "length": length, "positions": named, "method": "zero"}
@@ -88,6 +88,11 @@ def _at(
         results.append(losses.measured(LOST.format(kind), read, where=where, arrays=arrays))
         results.append(errors.measured(ERROR.format(kind), read, where=where))
     return results
+
+
+def _length(tunnel: Tunnel) -> int:
+    """What a world calls its length, which need not be the number of its readouts; that number where it has none."""
+    return getattr(tunnel, "length", tunnel.readouts)
 
 
 def _entropy_errors(benches: Benches, places: Sequence[Place], draws: int) -> Losses:

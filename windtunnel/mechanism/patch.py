@@ -30,7 +30,7 @@ from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.anatomy import Anatomy
-from windtunnel.mechanism.chance import DRAWS, derangement, rotation
+from windtunnel.mechanism.chance import DRAWS, derangement, mismatches, rotation
 from windtunnel.mechanism.donors import matched
 from windtunnel.mechanism.estimate import measured, per_sequence
 from windtunnel.mechanism.losses import TURNED, UNTRAINED
@@ -64,6 +64,11 @@ class Pair:
         benches = Bench(model, tunnel, episodes), Bench(model, tunnel, given)
         return cls(*benches, readouts.to(episodes.posterior.device), note)
 
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.recipient.episodes)
+
     @cached_property
     def small(self) -> Pair:
         """The same on fewer episodes, for nulls."""
@@ -71,11 +76,11 @@ class Pair:
 
     @cached_property
     def before(self) -> Float64[Tensor, "n K"]:
-        """KL(donor's belief ‖ unpatched prediction), bits."""
-        before = kl_bits(self.donor.belief, self.recipient.clean)
-        if not float(before[:, self.readouts].mean()) > 1e-12:
+        """KL(donor's belief ‖ unpatched prediction), bits.  Where both believe the same, it is the network's error."""
+        apart = (self.donor.belief - self.recipient.belief)[:, self.readouts].abs()
+        if not (apart > 1e-12).any():
             raise InputError("donors believe what their recipients do at every chosen readout: choose a later step")
-        return before
+        return kl_bits(self.donor.belief, self.recipient.clean)
 
     def after(self, changes: dict[str, Change]) -> Float64[Tensor, "n K"]:
         """KL(donor's belief ‖ patched prediction), bits."""
@@ -116,6 +121,7 @@ def patch_changes(
     bench = pair.donor
     bench.record(place.tensor for place in places)
     for index, place in enumerate(places):
+        place.require_in(bench.anatomy.shapes[place.tensor])
         tensor = bench.recorded(place.tensor)
         order = None if mismatch is None else derangement(len(tensor), 1, mismatch)
         matrix = None
@@ -196,8 +202,9 @@ def _measure(
     after, before = kl_bits(pair.donor.belief, patched), pair.before
     own = kl_bits(pair.recipient.belief, patched) - pair.recipient.clean_kl
     turned = [patch_changes(small, places, turn=draw) for draw in range(draws)]
+    wrong = [patch_changes(small, places, mismatch=draw) for draw in mismatches(small.count, draws)]
     nulls = {
-        MISMATCHED: small.after_each([patch_changes(small, places, mismatch=draw) for draw in range(draws)]),
+        MISMATCHED: small.after_each(wrong),
         TURNED: small.after_each(as_large(small.recipient, patch_changes(small, places), turned)),
     }
     fresh = [one.after(patch_changes(one, places)) for one in blank]
@@ -212,7 +219,6 @@ def _measure(
             "ceiling": np.array([ceiling]),
         }
         parts = [per_sequence(after[:, chosen]), per_sequence(before[:, chosen])]
-        few = len(small.recipient.episodes)
-        fields = {"where": {**where, "readouts": when}, "arrays": arrays, "nulls": values, "few": few}
+        fields = {"where": {**where, "readouts": when}, "arrays": arrays, "nulls": values, "few": small.count}
         results.append(measured("moved to the donor", parts, fraction, **fields, note=pair.note))
     return results

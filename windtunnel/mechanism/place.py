@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from windtunnel.errors import require
-from windtunnel.mechanism.anatomy import heads_first
+from windtunnel.errors import require, require_int
+from windtunnel.geometry.gather import heads_first
 
 Change = Callable[[Tensor, int | None, slice], Tensor]
 Source = Change
@@ -45,6 +45,13 @@ class Place:
 
     def __post_init__(self) -> None:
         require(self.head is None or self.basis is None, "basis", "a basis", "left out where a head is chosen")
+        if self.head is not None:
+            require(heads_first(self.tensor), "head", self.head, f"left out for {self.tensor}, which has no heads")
+            require_int("head", self.head, 0)
+        if self.positions is not None:
+            require(len(self.positions) > 0, "positions", self.positions, "at least one; None is all")
+            for position in self.positions:
+                require_int("position", position, 0)
         if self.basis is not None:
             gram = self.basis.T @ self.basis
             off = (
@@ -53,6 +60,17 @@ class Place:
                 else 0
             )
             require(off < 1e-4, "basis", f"columns off by {off:.2g}", "orthonormal")
+
+    def require_in(self, shape: tuple[int, ...]) -> None:
+        """Raise one line unless a tensor of this shape (see `Anatomy`) has such a part."""
+        if self.head is not None:
+            require(self.head < shape[1], "head", self.head, f"below {shape[1]} for {self.tensor}")
+        if self.positions is not None:
+            last, length = max(self.positions), shape[2 if heads_first(self.tensor) else 1]
+            require(last < length, "position", last, f"below {length} for {self.tensor}")
+        if self.basis is not None:
+            rows, width = len(self.basis), width_of(self, shape)
+            require(rows == width, "basis", f"{rows} rows", f"of {width} rows for {self.tensor}")
 
     def reaches(self, step: int | None) -> bool:
         """Whether a recurrent tensor is touched at this step."""
@@ -68,7 +86,6 @@ class Place:
             return new
         index: list = [slice(None)] * value.ndim
         if self.head is not None:
-            require(self.head < value.shape[1], "head", self.head, f"below {value.shape[1]} for {self.tensor}")
             index[1] = self.head
         if self.positions is not None and step is None:
             index[2 if heads_first(self.tensor) else 1] = torch.tensor(self.positions, device=value.device)

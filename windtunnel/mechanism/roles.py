@@ -104,10 +104,10 @@ def roles(
 def _memory(benches: Benches, position: int, step: int, draws: int) -> Measurement | Missing:
     """The state of all layers just before this position, set to its mean."""
     anatomy = benches.main.anatomy
-    if not anatomy.memory or not position:
-        return Missing(
-            "role: memory", "the network carries no state from step to step" if position else "first position"
-        )
+    if not anatomy.memory:
+        return Missing("role: memory", "the network carries no state from step to step")
+    if not position:
+        return Missing("role: memory", "the readout is the first position: no step comes before it")
     places = [Place(name, positions=(position - 1,)) for name in anatomy.memory]
     where = {"role": "memory", "layer": "all", "site": "one step back", "step": step, "method": "mean"}
     return _effect(benches, places, where, draws)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from windtunnel.mechanism.anatomy import heads_first
+from windtunnel.geometry.gather import heads_first
 from windtunnel.mechanism.place import Change
 from windtunnel.mechanism.score import Bench
 
@@ -52,8 +52,8 @@ def _scaled(name: str, change: Change, seen: Sizes) -> Change:
         if changed is value:
             return value
         difference, wanted = changed - value, torch.cat(seen[name, step])[rows]
-        tiny = torch.finfo(value.dtype).tiny
-        return value + difference * (wanted / _size(name, difference, step).clamp_min(tiny))
+        size = _size(name, difference, step)
+        return value + difference * torch.where(size > 0, wanted / size, 0.0)  # a silent part has no way to turn
 
     return scaled
 

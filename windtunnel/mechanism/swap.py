@@ -22,7 +22,7 @@ from windtunnel.geometry.belief_survey import too_few
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.ablation import METHODS, ablation, bits_lost
 from windtunnel.mechanism.bases import bases
-from windtunnel.mechanism.chance import DRAWS, subspace
+from windtunnel.mechanism.chance import DRAWS, mismatches, subspace
 from windtunnel.mechanism.donors import matched
 from windtunnel.mechanism.estimate import measured, per_sequence
 from windtunnel.mechanism.losses import TURNED, UNTRAINED, Losses, turned
@@ -81,7 +81,7 @@ def swap(
     fit = Bench(model, tunnel, episodes[:half])
     trial, given, note = matched(tunnel, episodes[half:])
     pair = Pair.of(model, tunnel, trial, given.episodes, given.readouts, note)
-    count = len(pair.small.recipient.episodes)
+    count = pair.small.count
     blank = [
         (
             Bench(net, tunnel, episodes[:half]),
@@ -111,10 +111,10 @@ def measure_swap(
     """Fraction of the way to the donor when the subspace is swapped."""
     after = pair.after(swap_changes(pair, tensor, basis))
     small, chosen = pair.small, pair.readouts
-    width, rank = basis.shape
+    (width, rank), wrong = basis.shape, mismatches(small.count, draws)
     nulls = {
         RANDOM: small.moved_each([swap_changes(small, tensor, subspace(width, rank, 3, d)) for d in range(draws)]),
-        MISMATCHED: small.moved_each([swap_changes(small, tensor, basis, mismatch=d) for d in range(draws)]),
+        MISMATCHED: small.moved_each([swap_changes(small, tensor, basis, mismatch=d) for d in wrong]),
         UNTRAINED: [one.moved(swap_changes(one, tensor, its)) for one, its in blank],
     }
     return measured(
@@ -123,7 +123,7 @@ def measure_swap(
         fraction,
         where=placed(pair.recipient, tensor, name, basis),
         nulls=nulls,
-        few=len(small.recipient.episodes),
+        few=small.count,
         arrays={"per_position": (1.0 - after.mean(0) / pair.before.mean(0).clamp_min(1e-12)).cpu().numpy()},
         note=pair.note,
     )

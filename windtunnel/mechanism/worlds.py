@@ -16,7 +16,7 @@ from functools import singledispatch
 import torch
 from torch import Tensor
 
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require_int
 from windtunnel.mechanism.chance import generator
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
 from windtunnel.tunnels.episodes import Episodes
@@ -49,8 +49,11 @@ class Edited:
 
 
 def middle(tunnel: Tunnel, step: int | None) -> int:
-    """The readout an experiment is made at: the one asked for, else the middle one."""
-    return tunnel.readouts // 2 if step is None else step
+    """The readout an experiment is made at: the one asked for, if there is such a one, else the middle one."""
+    if step is None:
+        return tunnel.readouts // 2
+    require_int("step", step, 0, tunnel.readouts - 1)
+    return step
 
 
 def left_out(possible: Tensor) -> str:
