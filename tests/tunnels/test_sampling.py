@@ -338,9 +338,10 @@ def test_a_single_episode_is_a_batch_of_one(tunnel):
     assert [len(one) for one in episodes] == [len(one) for one in episodes.inputs] == [1] * 5
     assert torch.equal(torch.cat([one.labels for one in episodes]), episodes.labels)
     for outside in (5, -6):
-        for batch in (episodes, episodes.inputs):
-            with pytest.raises(InputError, match=rf"^episode = {outside}: must be from -5 to 4$"):
-                batch[outside]
+        for index in (outside, [0, outside], np.array([outside]), torch.tensor([1, outside])):
+            for batch in (episodes, episodes.inputs):
+                with pytest.raises(InputError, match=rf"^episode = {outside}: must be from -5 to 4$"):
+                    batch[index]
     assert len(episodes[torch.tensor([False, True, False, True, True])]) == 3  # the other forms are as they were
     assert len(episodes[[0, 2]]) == 2 and len(episodes[1:1]) == 0 and len(episodes[torch.tensor([2])]) == 1
     assert len(episodes[:1][torch.tensor([False])]) == 0
@@ -364,6 +365,8 @@ def test_a_batch_in_every_form_of_index():
     mask = [False, True, False, True, False]
     for index in ([1, 3], [-4, -2], range(1, 4, 2), np.array([1, 3]), torch.tensor([1, 3]), np.array(mask), mask):
         assert torch.equal(episodes[index].labels, episodes.labels[[1, 3]])
+    for index in (slice(None, None, -1), slice(3, 0, -2), slice(1, 3, -1)):
+        assert torch.equal(episodes[index].labels, episodes.labels[list(range(5)[index])])
     assert len(episodes[[]]) == len(episodes.inputs[np.array([], dtype=int)]) == 0
     assert torch.equal(episodes[np.array([1, 0], dtype=np.uint8)].labels, episodes.labels[[1, 0]])  # numbers, no mask
 
