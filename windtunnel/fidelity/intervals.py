@@ -176,6 +176,7 @@ class PoissonBootstrap:
         # Two 16-bit draws come from one 32-bit word; an odd row would leave half a word behind at each chunk's end.
         require(replicates > 0 and replicates % 2 == 0, "replicates", replicates, "even and positive")
         self.replicates = replicates
+        self.sequences = 0  # of which some readout was selected
         self.generator = np.random.Generator(np.random.Philox(seed))
         self.sums = WeightedSums(replicates, metrics, readouts, device)
 
@@ -184,6 +185,12 @@ class PoissonBootstrap:
         words = self.generator.integers(0, 1 << 16, size=(values.shape[1], self.replicates), dtype=np.uint16)
         weights = torch.from_numpy(_POISSON_OF_WORD[words]).to(values.device)
         self.sums.add(weights.double().T, values, mask)
+        self.sequences += int(mask.any(1).sum())
+
+    def interval(self, replicates: np.ndarray) -> tuple[float, float]:
+        """Of a statistic, from its value in each replicate (B,).  A single sequence has no spread, hence no interval:
+        every replicate that drew it says the same, which is not certainty."""
+        return percentile_interval(replicates) if self.sequences > 1 else (math.nan, math.nan)
 
 
 def _poisson_table() -> np.ndarray:
