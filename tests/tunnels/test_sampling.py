@@ -245,6 +245,16 @@ def test_subsets_split_the_readouts():
     np.testing.assert_allclose(masks["seen"].double().mean(0).numpy(), expected, atol=0.12)
 
 
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_recall_calls_for_accumulation_where_one_showing_does_not_settle_the_belief(mixed, repeats):
+    tunnel = Recall(pairs=4, queries=2, filler=0, keys=6, values=5, noise=0.3, repeats=repeats, mixed=mixed)
+    assert tunnel.primitives[0] == "binding"
+    most = tunnel.sample(64).posterior.amax(-1)
+    assert ("accumulation" in tunnel.primitives) == (float(most.std()) > 1e-9)
+    assert Recall(pairs=4, mixed=mixed, repeats=repeats).primitives == ("binding",)
+
+
 def test_hypothesis_spaces():
     assert Bijection().hypotheses_log2 == pytest.approx(math.log2(math.factorial(20)))
     assert HMM().hypotheses_log2 == Urn().hypotheses_log2 == math.inf

@@ -144,6 +144,7 @@ def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
     independent scores.
     """
     for name, estimate in (("a", a), ("b", b)):
+        require(isinstance(estimate, Estimate), name, estimate, "an estimate of a score, e.g. score.kl_bits")
         seeds, over = len(estimate.per_seed), estimate.over
         if over != "seeds":
             raise InputError(f"{name} = an interval over {over}: a paired ratio needs scores of two or more seeds")
@@ -151,6 +152,8 @@ def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
             raise InputError(f"{name}.per_seed = {estimate.per_seed.tolist()}: a ratio needs positive, finite values")
         if seeds != len(a.per_seed):
             raise InputError(f"b has {seeds} seeds, a has {len(a.per_seed)}: a paired ratio needs equally many")
+    if a.episodes != b.episodes:
+        raise InputError(f"b is over {b.episodes} episodes, a over {a.episodes}: a paired ratio needs the same ones")
     ratios = a.per_seed / b.per_seed
     low, high, _ = t_interval(ratios, "log")
     return Ratio(geometric_mean(ratios), low, high, ratios)

@@ -96,7 +96,9 @@ class Recall(Tunnel):
 
     @property
     def primitives(self) -> tuple[str, ...]:
-        return ("binding", "accumulation") if self.noise > 0 and self.repeats > 1 else ("binding",)
+        """Where noisy showings of a pair may be several, they have to be put together."""
+        several = self.repeats > 1 or (self.mixed and self.pairs > 1)
+        return ("binding", "accumulation") if self.noise > 0 and several else ("binding",)
 
     @property
     def hypotheses_log2(self) -> float:
