@@ -315,6 +315,14 @@ def test_large_batches_leave_the_thread_setting_alone():
     assert torch.get_num_threads() == before == seen[0]
 
 
+def test_large_batches_can_be_drawn_in_inference_mode():
+    """The mode holds for one thread, and blocks are drawn on others."""
+    tunnel = HMM(states=2, symbols=2, length=2)
+    with torch.inference_mode():
+        found = tunnel.sample(4100)
+    assert all(map(torch.equal, found.tensors(), tunnel.sample(4100).tensors()))
+
+
 def test_a_failure_leaves_the_thread_setting_alone():
     import threading
 
