@@ -208,6 +208,18 @@ def test_edited_worlds_get_their_own_belief():
     assert bool((episodes.posterior[:, 4] != edited.posterior[:, 4]).any(-1).all())
 
 
+@pytest.mark.parametrize(
+    "tunnel",
+    [*SMALL_WORLDS, HMM(states=2, symbols=2, header=None, transition=((1, 0), (0, 1)), emission=((1, 0), (0, 1)))],
+    ids=repr,
+)
+def test_one_episodes_world_can_be_edited_in_place(tunnel):
+    latent, fresh = tunnel.sample(3).latent, tunnel.sample(3).latent
+    for name, value in latent.items():
+        value[1] = value[1].flip(-1) + 1
+        assert torch.equal(value[::2], fresh[name][::2]), name
+
+
 def test_bijection_entropy_is_position_alone_only_without_replacement():
     entropy = Bijection(symbols=6, length=6).sample(100, seed=0).entropy_bits
     expected = torch.log2(6 - torch.arange(6, dtype=torch.float64))

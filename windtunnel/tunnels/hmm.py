@@ -202,7 +202,8 @@ class HMM(Tunnel):
         count, device = source.episodes.shape[0], source.episodes.device
         if self.header is None:
             fixed = [torch.tensor(m, dtype=torch.float64, device=device) for m in (self.transition, self.emission)]
-            transition, emission = (matrix[..., None].expand(-1, -1, count) for matrix in fixed)
+            # Copies, not one matrix seen many times: who edits an episode's own must not edit all others'.
+            transition, emission = (matrix[..., None].repeat(1, 1, count) for matrix in fixed)
             return transition, emission
         emission = source.dirichlet(_EMISSION, self.concentration, self.states, self.symbols)
         if self.dynamics == "dirichlet":
