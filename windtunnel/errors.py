@@ -110,9 +110,10 @@ def keep_whole_number(owner: object, field: str, low: int, high: int | None = No
     object.__setattr__(owner, field, whole_number(field, getattr(owner, field), low, high))
 
 
-def keep_plain_number(owner: object, field: str) -> None:
-    """Make a field of a frozen dataclass that holds NumPy's number hold Python's; what it may be is asked elsewhere."""
+def keep_number(owner: object, field: str, low: float, high: float = math.inf, **ends: bool) -> None:
+    """Make a field of a frozen dataclass a number of Python's, which JSON can hold; raise as `require_number` does."""
     object.__setattr__(owner, field, plain_number(getattr(owner, field)))
+    require_number(field, getattr(owner, field), low, high, **ends)
 
 
 def keep_truth(owner: object, field: str) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor
 from windtunnel.errors import (
     InputError,
     is_number,
-    keep_plain_number,
+    keep_number,
     keep_whole_number,
     plain_number,
     require,
@@ -85,7 +85,7 @@ class HMM(Tunnel):
         require_choice("prior", self.prior, ("dirichlet", "released"))
         require_choice("header", self.header, ("rows", "tokens", None))
         require_choice("predict", self.predict, ("state", "symbol"))
-        keep_plain_number(self, "concentration")
+        keep_number(self, "concentration", 0, above=True)
         require_concentration(self.concentration)
         self._check_mixing()
         self._check_released()

@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import keep_plain_number, keep_truth, keep_whole_number, require, require_number
+from windtunnel.errors import keep_number, keep_truth, keep_whole_number, require
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
@@ -62,8 +62,7 @@ class Recall(Tunnel):
         keep_whole_number(self, "values", 2)
         keep_whole_number(self, "repeats", 1)
         keep_truth(self, "mixed")
-        keep_plain_number(self, "noise")
-        require_number("noise", self.noise, 0, 1, below=True)
+        keep_number(self, "noise", 0, 1, below=True)
         require(self.pairs <= self.keys, "pairs", self.pairs, f"at most keys = {self.keys}")
         require(self.queries <= self.pairs, "queries", self.queries, f"at most pairs = {self.pairs}")
         distinct_ok = self.noise > 0 or self.pairs <= self.values
