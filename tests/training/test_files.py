@@ -153,11 +153,36 @@ def test_an_empty_line_is_no_damage(tmp_path):
     assert read_lines(path, ["step"]) == [{"step": 0}, {"step": 1}]
 
 
-def test_trying_a_place_does_not_touch_what_another_process_is_writing_there(tmp_path):
-    begun = tmp_path / "page.html.tmp"
-    begun.write_text("half a page")
-    require_writable(tmp_path / "page.html")
-    assert begun.read_text() == "half a page" and [*tmp_path.iterdir()] == [begun]
+def test_two_processes_that_write_one_file_each_write_a_whole_one(tmp_path, monkeypatch):
+    """As `report` and `figures` of one folder, side by side: the first is half way when the other writes and ends."""
+    path, fill = tmp_path / "page.html", files._fill
+
+    def meanwhile(temporary, content):
+        temporary.write_bytes(content[:4])
+        monkeypatch.setattr(files, "_fill", fill)
+        if (child := os.fork()) == 0:
+            try:
+                require_writable(path)
+                write_bytes(path, b"the other")
+            finally:
+                os._exit(not (path.read_bytes() == b"the other" and temporary.read_bytes() == content[:4]))
+        assert os.waitpid(child, 0)[1] == 0
+        fill(temporary, content)
+
+    monkeypatch.setattr(files, "_fill", meanwhile)
+    write_bytes(path, b"the first")
+    assert path.read_bytes() == b"the first" and [*tmp_path.iterdir()] == [path]
+
+
+def test_an_interrupt_leaves_no_half_file(tmp_path, monkeypatch):
+    def interrupted(temporary, content):
+        temporary.write_bytes(content[:4])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "_fill", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes(tmp_path / "page.html", b"a page")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("odd", [b'{"st', b"[1]", b"3", b'{"x": 1}', b'{"step": "\xff"}', b"\x00\x00"])

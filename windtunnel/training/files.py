@@ -41,10 +41,12 @@ def write_bytes(path: Path, content: bytes) -> None:
         _fill(temporary, content)
         os.replace(temporary, path)
         _sync_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:  # Ctrl-C too
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise unwritable(path, len(content), error) from None
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise unwritable(path, len(content), error) from None
+        raise
 
 
 def require_writable(path: Path) -> None:
@@ -60,8 +62,7 @@ def require_writable_folder(folder: Path) -> None:
 def _try_to_write(path: Path, told: Path) -> None:
     """With an empty file, which is gone again; so are folders made for it, since the work may yet have no result."""
     try:
-        _temporary(path)  # refuses what is no plain file
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.try")  # another process may be writing the other one
+        temporary = _temporary(path)
         missing = [folder for folder in path.parents if not folder.exists()]  # the innermost first
         try:
             _fill(temporary, b"")
@@ -74,10 +75,11 @@ def _try_to_write(path: Path, told: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """The file that is written first, beside the one that is wanted."""
+    """The file that is written first, beside the one that is wanted; every process has its own, as two that write the
+    same page would rename each other's half of it."""
     if path.exists() and not path.is_file():  # to replace a device such as /dev/null would break the machine
         raise InputError(f"{path}: cannot be written (it is there, and no plain file)")
-    return path.with_name(path.name + ".tmp")
+    return path.with_name(f"{path.name}.{os.getpid()}.tmp")
 
 
 def _fill(temporary: Path, content: bytes) -> None:

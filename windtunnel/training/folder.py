@@ -56,6 +56,13 @@ class RunFolder:
         """Does it hold a run?"""
         return (self.path / "recipe.json").exists()
 
+    def forget_temporary(self) -> None:
+        """Remove what a killed sitting left half-written beside its seeds.  Only files that a sitting writes: somebody
+        may be writing a survey here."""
+        for name in ("recipe.json", "environment.json"):
+            for path in self.path.glob(f"{name}.*.tmp"):
+                path.unlink(missing_ok=True)
+
     def require_known(self) -> None:
         """Raise at what a run has left here without its recipe: it must not go on, or be read, under another one.
 
