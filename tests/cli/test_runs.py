@@ -87,7 +87,8 @@ def test_runs_text(mixed, output):
 
 def test_an_infinite_kl_is_standard_json_and_a_sign_in_the_table(runs, output, tmp_path):
     shutil.copytree(runs / "hmm", tmp_path / "hmm")
-    wt.load(tmp_path / "hmm").folder.seed(0).log({"step": 10, "loss_bits": 1.0, "kl_bits": math.inf})
+    record = {"step": 10, "loss_bits": 1.0, "kl_bits": math.inf, "entropy_mae_bits": 1.0}
+    wt.load(tmp_path / "hmm").folder.seed(0).log(record)
     (record,) = json.loads(output("runs", tmp_path, "--json"))["runs"]
     assert record["kl_bits"] == "inf"
     assert " ∞ " in output("runs", tmp_path)

@@ -129,6 +129,9 @@ def test_a_trial_that_fails_half_way_leaves_no_folder(tmp_path, monkeypatch, ask
 
 
 # --- lines
+STEP = {"step": lambda value: isinstance(value, int)}
+
+
 def test_lines_come_back_and_one_cut_short_is_left_out(tmp_path):
     path = tmp_path / "lines.jsonl"
     assert read_lines(path) == []
@@ -150,7 +153,7 @@ def test_a_line_after_one_cut_short_is_not_lost(tmp_path):
 def test_an_empty_line_is_no_damage(tmp_path):
     path = tmp_path / "lines.jsonl"
     path.write_text('{"step": 0}\n\n{"step": 1}\n\n')
-    assert read_lines(path, ["step"]) == [{"step": 0}, {"step": 1}]
+    assert read_lines(path, STEP) == [{"step": 0}, {"step": 1}]
 
 
 def test_two_processes_that_write_one_file_each_write_a_whole_one(tmp_path, monkeypatch):
@@ -194,11 +197,11 @@ def test_a_line_that_is_no_record_is_told_with_its_number_unless_it_was_cut_at_t
     path.write_bytes(b"\n".join(lines) + b"\n")
     told = f"{path}: line {line} must be a JSON record with step, but is damaged; remove the line to go on without it"
     with pytest.raises(InputError) as error:
-        read_lines(path, ["step"])
+        read_lines(path, STEP)
     assert str(error.value) == told
-    assert read_lines(path, ["step"], cut_anywhere=True) == [{"step": 0}, {"step": 1}]
+    assert read_lines(path, STEP, cut_anywhere=True) == [{"step": 0}, {"step": 1}]
     path.write_bytes(b'{"step": 0}\n{"step": 1}\n' + odd)  # a kill leaves the beginning of a line, and not its end
-    assert read_lines(path, ["step"]) == [{"step": 0}, {"step": 1}]
+    assert read_lines(path, STEP) == [{"step": 0}, {"step": 1}]
 
 
 def test_a_last_line_that_lacks_only_its_end_counts(tmp_path):
@@ -218,9 +221,12 @@ def test_damaged_json_is_told_in_one_line(tmp_path):
     path.write_text('{"a": ')
     with pytest.raises(InputError, match="must be JSON, but is damaged"):
         read_json(path)
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="must be JSON, but is damaged"):
-        read_json(path)
+    for damaged in (b"\xff\xfe\x00", b"[" * 100_000):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match="must be JSON, but is damaged"):
+            read_json(path)
+    path.write_bytes('\ufeff{"a": "ü"}'.encode())  # as an editor may save it
+    assert read_json(path) == {"a": "ü"}
     with pytest.raises(InputError, match="cannot be read \\(No such file"):
         read_json(tmp_path / "missing.json")
 

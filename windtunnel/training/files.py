@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from windtunnel.errors import InputError, require
+
+Needed = Mapping[str, Callable[[Any], bool]]
 
 _PACKED = "windtunnel"  # the entry of a safetensors file's metadata that holds several
 
@@ -109,10 +111,10 @@ def write_json(path: Path, content: Any) -> None:
 def read_json(path: Path) -> Any:
     """Parsed JSON; a missing or broken file is told in one line."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text("utf-8-sig"))  # whatever the locale; an editor may have put a mark before it
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"{path}: must be JSON, but is damaged ({error})") from None
 
 
@@ -207,21 +209,22 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
         raise unwritable(path, len(line), error) from None
 
 
-def read_lines(path: Path, needed: Sequence[str] = (), *, cut_anywhere: bool = False) -> list[dict[str, Any]]:
+def read_lines(path: Path, needed: Needed | None = None, *, cut_anywhere: bool = False) -> list[dict[str, Any]]:
     """The records of a JSON-lines file; the last line is left out where a kill cut it short, before its end of line.
 
-    needed        fields that every record must have
+    needed        fields that every record must have, and whether a value can be one of that field
     cut_anywhere  the file is appended to after a kill: leave out every line that is no such record, wherever it is.
                   Otherwise such a line is damage, and told
     """
     if not path.exists():
         return []
+    needed = needed or {}
     lines = path.read_bytes().split(b"\n")  # after the last end of line there is nothing, or what a kill left
     records = []
     for number, line in enumerate(lines, 1):
         if not line.strip():  # as an editor may leave it
             continue
-        record = _record(line, {*needed})
+        record = _record(line, needed)
         if record is not None:
             records.append(record)
         elif number < len(lines) and not cut_anywhere:
@@ -231,13 +234,14 @@ def read_lines(path: Path, needed: Sequence[str] = (), *, cut_anywhere: bool = F
     return records
 
 
-def _record(line: bytes, needed: set[str]) -> dict[str, Any] | None:
+def _record(line: bytes, needed: Needed) -> dict[str, Any] | None:
     """The record in a line; None where there is none with these fields."""
     try:
-        record = json.loads(line.decode())
-    except ValueError:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and record.keys() >= needed else None
+    whole = isinstance(record, dict) and all(name in record and fits(record[name]) for name, fits in needed.items())
+    return record if whole else None
 
 
 def _sync_folder(folder: Path) -> None:
