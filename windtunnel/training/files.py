@@ -31,9 +31,15 @@ class Damaged(InputError):
 
 
 def require_path(field: str, value: object) -> Path:
-    """A path that was given as one.  An empty word is none, though to Python it is the current folder."""
+    """A path that was given as one.  An empty word is none, though to Python it is the current folder; nor is one that
+    safetensors cannot open, and would call damaged."""
     require(isinstance(value, str | Path) and value != "", field, value, "a path, e.g. 'runs/first'")
-    return Path(cast(str | Path, value))
+    path = Path(cast(str | Path, value))
+    try:
+        os.fsencode(path).decode()
+    except UnicodeError:
+        raise InputError(f"{field} = {str(path)!r}: must be a path in UTF-8") from None
+    return path
 
 
 def write_bytes(path: Path, content: bytes) -> None:
