@@ -73,12 +73,12 @@ def test_what_is_no_path_is_told_in_one_line(tmp_path, monkeypatch, out):
 def test_a_path_that_safetensors_cannot_open_is_refused_before_training(tmp_path):
     """Its weights could be written, and would be called damaged when they are read."""
     odd = tmp_path / os.fsdecode(b"caf\xe9")
-    with pytest.raises(InputError, match="^out = .*: must be a path in UTF-8$"):
+    with pytest.raises(InputError, match=r"^out = .*: must be a path in UTF-8$"):
         on_cpu(RECIPE, odd)
     assert not list(tmp_path.iterdir())
     assert on_cpu(RECIPE, tmp_path / "café ∞").models
     (tmp_path / "café ∞").rename(odd)
-    with pytest.raises(InputError, match="^path = .*: must be a path in UTF-8$"):
+    with pytest.raises(InputError, match=r"^path = .*: must be a path in UTF-8$"):
         load(odd)
 
 
