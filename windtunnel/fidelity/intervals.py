@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 import numpy as np
@@ -107,6 +108,31 @@ def printed(value: float, digits: int = 3) -> str:
     if resolved(value) == 0:
         return "0"
     return f"{value:.4f}" if abs(value) >= 10.0 ** (digits - 4) else f"{value:#.{digits}g}"
+
+
+LEAST, MOST = 1e-6, 1e6  # what is smaller or larger is not written out, digit by digit
+
+
+def alike(*values: float, digits: int = 3) -> list[str]:
+    """Numbers that stand together, to so many significant digits and all in one notation: the first decides whether
+    powers of ten are used.  Where it needs none, the others have none, unless one is too small or large to write out.
+
+    >>> alike(8.75e-5, 7.23e-5, 0.000104), alike(0.00012, 8.7e-5, 0.00015)
+    (['8.75e-5', '7.23e-5', '1.04e-4'], ['0.00012', '0.000087', '0.00015'])
+    >>> alike(0.5, 1e-9, math.inf), alike(-0.12, 0.0, math.nan)
+    (['5e-1', '1e-9', 'inf'], ['-0.12', '0', 'nan'])
+    """
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    plain = "e" not in f"{values[0]:.{digits}g}" and all(LEAST <= size < MOST for size in sizes)
+
+    def told(value: float) -> str:
+        if not value or not math.isfinite(value):
+            return f"{value:g}"
+        figures, _, power = f"{value:.{digits - 1}e}".partition("e")
+        figures = figures.rstrip("0").rstrip(".") if "." in figures else figures
+        return f"{Decimal(f'{figures}e{power}'):f}" if plain else f"{figures}e{int(power)}"
+
+    return [told(value) for value in values]
 
 
 def beside_the_mean(mean: float, high: float, typical: float, spec: str) -> str:
