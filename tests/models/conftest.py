@@ -23,7 +23,7 @@ _WITHOUT_GPU = not torch.cuda.is_available()
 
 
 def _interprets() -> bool:
-    """Not Triton 3.6 with NumPy 2.4 or later: it makes a number of an array of one element, which NumPy refuses since."""
+    """Not Triton 3.6 with NumPy 2.4: it makes numbers of arrays of one element, which NumPy refuses since then."""
     if os.environ.get("TRITON_INTERPRET") != "1":
         return False
     triton, numpy = (tuple(map(int, version(name).split(".")[:2])) for name in ("triton", "numpy"))
