@@ -166,7 +166,9 @@ def test_bars_keep_their_scale_from_step_to_step(browser, source, tmp_path):
                 seen.page.locator("#step-slider").fill(str(step))
                 assert seen.page.locator("#step-scale").inner_text() == f"bars from 0 to {end}"
                 bar = seen.page.locator("#step-beliefs .bar.model").first
-                wide, room = (bar.evaluate(f"n => n{up}.getBoundingClientRect().width") for up in ("", ".parentElement"))
+                wide, room = (
+                    bar.evaluate(f"n => n{up}.getBoundingClientRect().width") for up in ("", ".parentElement")
+                )
                 assert wide / room == pytest.approx(beliefs[step - 1][0] / end, abs=0.01)
 
 

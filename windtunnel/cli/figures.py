@@ -48,5 +48,5 @@ def run(words: list[str]) -> None:
     with as_typed("only"):
         written = write_figures(source, out, only=only, say=say)
     for lack in missing(source):
-        print(f"missing: {lack.what}: {lack.command}")  # unwrapped: commands and paths are there to be copied
+        print(lack.told)
     print(f"figures: {out} ({len(written)} files)")

@@ -57,8 +57,8 @@ def write_figures(
 
 
 def missing(source: Source) -> list[Lack]:
-    """What cannot be drawn, and which command would make it."""
-    return [lack for section in sections(source) for lack in section.lacks]
+    """What cannot be drawn, and which command would make it; each said once."""
+    return list(dict.fromkeys(lack for section in sections(source) for lack in section.lacks))
 
 
 def without_switches(chart: Chart) -> Chart:
