@@ -174,6 +174,7 @@ def test_runs_of_one_architecture_in_several_worlds_share_a_row(source):
     assert {line[0] for line in primitives_table(found).rows} == {"a", "b", "c"}  # the CSV has every run by its name
     text = render(found)
     assert '<th scope="row">transformer</th>' in text and "<code>a</code>" in text and own_told(found) == ""
+    assert [row.about for row in primitives(found).rows] == ["", "mlp"]
     twins = Source(source.path, exhibits=exhibits | {"d": run("d", urn)})
     assert shown(twins) == {"a": ["", "-"], "b": ["-", ""], "d": ["", "-"], "c": ["-", ""]}
     longer = Source(source.path, exhibits=exhibits | {"d": run("d", urn, length=12)})

@@ -12,8 +12,12 @@ from windtunnel.geometry.measurement import COUNTED
 from windtunnel.mechanism.estimate import measured
 from windtunnel.mechanism.heads import ROTATED
 from windtunnel.mechanism.losses import TURNED
+from windtunnel.report import write_page
+from windtunnel.report.chart import tidy, within
+from windtunnel.report.geometry_charts import SHAPE
 from windtunnel.report.head_charts import head_distribution, head_map
 from windtunnel.report.mechanism_charts import LATE, REMOVED, ROLES, SWAPS, ablation_map
+from windtunnel.report.paper import draw
 from windtunnel.report.readings import HOW, MOVED, beside_nulls, significance, spoken
 from windtunnel.report.sections import sections
 from windtunnel.report.source import Source
@@ -28,7 +32,7 @@ def reading(name: str, value: float | None, seed: int = 0, p: float | None = 0.0
 
 
 def of(*records: dict[str, Any]) -> Source:
-    return Source("", readings={"hmm-transformer": records})  # type: ignore[arg-type]
+    return Source(Path("runs"), readings={"hmm-transformer": records})
 
 
 def late(*records: dict[str, Any]):
@@ -36,6 +40,27 @@ def late(*records: dict[str, Any]):
     assert chart is not None
     (panel,) = chart.views["hmm-transformer"]
     return panel
+
+
+def test_no_bar_reaches_what_cannot_be_and_the_numbers_stay(browser, tmp_path):
+    """Student's t over two seeds does not know that a share ends at 1."""
+    source = of(*(reading("PC1 share", value, seed, stream="values") for seed, value in enumerate((0.95, 0.99))))
+    chart = beside_nulls(source, SHAPE)
+    assert chart is not None
+    (panel,) = chart.views["hmm-transformer"]
+    assert panel.series[-1].high[0] > 1.1 and tidy(chart).rows[-1][-1] > 1.1
+    assert within(panel).series[-1].high == [1.0] and within(panel).series[-1].low == panel.series[-1].low
+    assert "cannot exceed 1" in HOW
+    ends = draw(chart, "hmm-transformer").axes[0].get_xlim()
+    assert ends[1] < 1.1
+    page = browser.new_page()
+    page.goto(write_page(source, tmp_path / "bounds.html").as_uri())
+    page.locator("#chart-value-shape").scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-value-shape[data-drawn]")
+    told = page.evaluate("() => document.querySelector('#chart-value-shape .js-plotly-plot').data.at(-1)")
+    assert told["x"][0] + told["error_x"]["array"][0] == pytest.approx(1.0)
+    assert told["x"][0] - told["error_x"]["arrayminus"][0] == pytest.approx(panel.series[-1].low[0], rel=1e-5)
+    page.close()
 
 
 def test_every_length_that_has_a_reading_is_shown_and_the_others_say_why():

@@ -17,7 +17,9 @@ from windtunnel.study.quantity import number
 KEYS = Question(
     "key-cosines",
     "Are the keys of rival hypotheses orthogonal?",
-    "Only a solid dot clearly left of its hollow nulls says that training moved the keys apart.",
+    "Only a solid dot clearly left of its hollow nulls says that training moved the keys apart. Formed: the key of a "
+    "hypothesis as the network forms it in an episode, mean over episodes; bare token: that of its token alone, "
+    "without any context. Centred: less the mean of all these keys.",
     ("key cosine, raw", "key cosine, centred"),
     absent=("keys",),
 )

@@ -26,7 +26,7 @@ from windtunnel.report.words import interval, short
 from windtunnel.training.files import write_bytes
 
 HERE = Path(__file__).resolve().parent / "templates"
-SCRIPTS = ("core.js", "look.js", "keys.js", "ledger.js", "stepper.js", "charts.js")
+SCRIPTS = ("core.js", "nav.js", "look.js", "keys.js", "ledger.js", "stepper.js", "charts.js")
 VERDICT = ("ledger.html.j2", "primitives.html.j2")
 EPISODE_BYTES = 4_500_000  # of all networks in the stepper together
 

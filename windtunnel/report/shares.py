@@ -81,11 +81,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A network and its share, or None, for each column."""
+    """A network and its share, or None, for each column.  about: its architecture, where it is called after a run."""
 
     name: str
     variant: bool
     shares: list[Field | None]
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def _notes(source: Source, rows: Sequence[Measured]) -> list[str]:
 
 
 def primitives(source: Source) -> Primitives:
-    """Plain recipes first, in the order of the architectures."""
+    """Plain recipes first, in the order of the architectures; runs alone by architecture."""
     found: dict[str, dict[tuple[str, str], Field]] = {}
     columns: dict[tuple[str, str], Column] = {}
     cells: dict[str, str] = {}  # subject -> one of its cells
@@ -165,12 +166,19 @@ def primitives(source: Source) -> Primitives:
             column.scale.append((row.subject, _field(row)))
     order = sorted(columns, key=lambda at: (PRIMITIVES.index(at[0]), len(at[1]), at[1]))
 
-    def place(subject: str) -> tuple[Any, ...]:
-        name = cells[subject]
-        variant = source.head is not None if subject in several else source.variant(name)
-        return variant, KEYS.get(source.model(name), len(KEYS)), subject
+    def variant(subject: str) -> bool:
+        return source.head is not None if subject in several else source.variant(cells[subject])
 
-    rows = [Row(s, place(s)[0], [found[s].get(at) for at in order]) for s in sorted(found, key=place)]
+    def place(subject: str) -> tuple[Any, ...]:
+        model = source.model(cells[subject])
+        beside = variant(subject) if source.head is not None else False  # among runs alone nothing is the plain one
+        return beside, KEYS.get(model, len(KEYS)), model, subject not in several, subject
+
+    def about(subject: str) -> str:
+        model = source.model(cells[subject])
+        return "" if cells[subject] in source.cells or subject in several or model in subject else model
+
+    rows = [Row(s, variant(s), [found[s].get(at) for at in order], about(s)) for s in sorted(found, key=place)]
     return Primitives([columns[at] for at in order], rows, _notes(source, measured))
 
 
