@@ -185,18 +185,17 @@ def primitives(source: Source) -> Primitives:
 def _field(row: Measured) -> Field:
     """From a row of the scorecard."""
     state, record = row.state, row.record
-    mean, left = number(record["share"]["mean"]), record["kl_bits"]
+    mean = number(record["share"]["mean"])
     level = 0 if state == "void" else depth(number(record["median"]) if record["bimodal"] else mean)
     level = level if state == "realised" else min(level, LEVELS - 1)  # two seeds of three do not look like three
     if record["bimodal"]:
         ends = f"{record['successes']} of {len(record['per_seed'])} seeds"
         shown = share(record["median"])
-        left = (1 - number(record["median"])) * number(record["base_bits"])  # of the same seed, not the mean of all
     else:
         low, high = (record["share"].get(part) for part in ("low", "high"))
         ends = "" if None in (low, high) else f"[{share(low)}, {share(high)}]"
         shown = share(mean)
-    return Field(state, row.spoken, SIGNS[state], shown, ends, f"{short(left, 2)} bits", row.told, level)
+    return Field(state, row.spoken, SIGNS[state], shown, ends, f"{short(row.left_bits, 2)} bits", row.told, level)
 
 
 def depth(share: float) -> int:
