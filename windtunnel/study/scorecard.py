@@ -36,7 +36,7 @@ class Row:
 
     @property
     def left_bits(self) -> float:
-        """KL that is left: the mean over seeds, or, where these fall apart, that of the median which is told instead."""
+        """KL that is left: the mean over seeds; where these fall apart, that of the median which is told instead."""
         if self.record["bimodal"]:
             return (1 - number(self.record["median"])) * number(self.record["base_bits"])
         return number(self.record["kl_bits"])
