@@ -166,7 +166,7 @@ def test_one_strong_head_stays_one_whatever_its_number():
     assert chart is not None and spread is not None
     heat = chart.views["hmm-transformer"][0].heat
     assert heat is not None and heat.values == [[1.0], [0.0], [0.0]] and heat.rows[0] == "costliest"
-    assert chart.say.endswith("there the costliest of each seed is on top, mean over seeds.")
+    assert chart.say.endswith("each one's heads are sorted by cost before the mean is taken.")
     assert spread.views["hmm-transformer"][0].note == ""
     line = spread.views["hmm-transformer"][0].series[0]
     assert line.y == [1.0, 0.0, 0.0] and (line.low, line.high) == (line.y, line.y)
@@ -224,7 +224,7 @@ def test_a_layer_is_held_against_its_null_on_the_same_sequences():
     records = [moved(name, TURNED, easy_first(layer), drawn, 4, layer=layer, **where) for layer in (0, 1)]
     assert min(map(min, (record["nulls"][TURNED] for record in records))) < -5  # bits lost, were it not moved
     chart = ablation_map(of(*records))
-    assert chart is not None and "Below" in chart.say
+    assert chart is not None and "lower matrices" in chart.say
     own, beyond = (panel.heat for panel in chart.views["hmm-transformer"])
     assert own is not None and own.values == [[8.0, pytest.approx(-7.8)]]
     assert beyond is not None and beyond.values == [[pytest.approx(-1.0, abs=1e-3), pytest.approx(0.0, abs=1e-3)]]
@@ -232,7 +232,7 @@ def test_a_layer_is_held_against_its_null_on_the_same_sequences():
         record["nulls"] = {}
     bare = ablation_map(of(*records))
     assert bare is not None and len(bare.views["hmm-transformer"]) == 1
-    assert "Below" not in bare.say and "random direction" not in bare.say
+    assert "lower matrices" not in bare.say and "random direction" not in bare.say
 
 
 def test_the_text_beside_an_ablation_map_tells_what_is_drawn():
