@@ -69,10 +69,10 @@ def test_tables_and_files(place, inspected):
     assert f"written: {place / 'survey.json'}" in shown.replace("\n", "")
 
 
-def test_the_summary_shows_the_strongest_of_each_kind(place, inspected):
+def test_the_summary_shows_the_clearest_of_each_kind(place, inspected):
     shown, _ = inspected(place, "--only", "ablate,heads,values")
     found = [one for entry, one in load_survey(place).measurements("ablate") if entry.seed == 0]
-    strongest = min(found, key=lambda one: (one.p_value, -abs(one.effect or 0)))
+    strongest = min(found, key=lambda one: (one.p_value, one.nulls[one.strongest_null].mean() - one.value))
     rows = [line.split("  ") for line in shown.splitlines() if line.startswith(" bits lost to ablation ")]
     (cells,) = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     null = show.number(float(strongest.nulls[strongest.strongest_null].mean()))
@@ -80,7 +80,22 @@ def test_the_summary_shows_the_strongest_of_each_kind(place, inspected):
     place = "layer {layer}, {part}, by {method}".format(**strongest.where)
     told = [place, show.number(strongest.value), null, strongest.strongest_null, *effect, told_p(strongest)]
     assert cells == ["bits lost to ablation", *told, str(len(found)), "ablate"]
-    assert "not corrected for that choice" in shown and "--all" in shown
+    assert "not corrected for that choice" in shown and "--all" in shown and "docs/instruments.md" in shown
+
+
+@pytest.mark.parametrize(("side", "sign"), [("above", 1), ("below", -1), ("both", -1)])
+def test_of_equal_p_the_largest_is_shown_not_the_one_with_the_quietest_null(side, sign, place, inspected, monkeypatch):
+    noise = np.linspace(-1.0, 1.0, 19)
+
+    def planted(layer: int, value: float, spread: float, name: str = "planted, R²") -> Measurement:
+        nulls = {"drawn": spread * noise}
+        return Measurement(name, value, value, value, "sequences", where={"layer": layer}, nulls=nulls, side=side)
+
+    found = [planted(0, sign * 0.2, 0.1), planted(1, sign * 0.04, 1e-4), planted(2, sign * 0.01, 1e-3)]
+    found.append(planted(3, sign * 9.0, 5.0, "planted, KL"))  # of the same question, but in another unit
+    monkeypatch.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", lambda *given: found)
+    shown, _ = inspected(place, "--only", "ablate")
+    assert re.search(rf"^ planted, R² +layer 0 +{show.number(sign * 0.2)} ", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize("columns", ["80", "100", "160"])
@@ -91,7 +106,7 @@ def test_every_number_of_the_summary_has_its_place_however_narrow_the_terminal(c
     left, right = head.index("where"), head.index("value")
     rows = [line for line in shown.splitlines() if re.match(r" \S.*\d\.\d", line)]
     assert len(rows) > 10 and all(line[left : right - 2].strip() for line in rows)
-    assert max(map(len, shown[: shown.index("Each line")].splitlines())) <= int(columns)
+    assert max(map(len, shown[: shown.index("A null is")].splitlines())) <= int(columns)
 
 
 def test_of_several_seeds_the_summary_tells_whose_number_it_is(tmp_path, inspected, monkeypatch):
@@ -130,7 +145,7 @@ def test_the_floor_of_p_is_explained_once_below_the_table_and_only_if_it_is_met(
         instruments = sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS
         monkeypatch.setitem(instruments, "ablate", lambda *given, found=found: found)
         shown, _ = inspected(place, "--only", "ablate", "--replace", *words)
-        assert (shown.count("≤0.050"), shown.count("never below 1/(draws + 1)")) == ((2, 1) if marked else (0, 0))
+        assert (shown.count("≤0.050"), shown.count("as small as p can be")) == ((2, 1) if marked else (0, 0))
         assert marked or shown.count(" 0.100 ") == 2
 
 

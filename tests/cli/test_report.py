@@ -116,6 +116,12 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(command, run_
     assert f"error: {place}: cannot be written (Not a directory)" in refusal(command, run_folder, "--out", place)
 
 
+def test_a_figure_that_does_not_exist_is_refused_before_any_work(run_folder, refusal, unread):
+    line = refusal("figures", run_folder, "--only", "entropy,nope")
+    assert "error: --only = 'nope': must be one of primitives, " in line and "training-time" in line
+    assert "error: --only = '': must name at least one of primitives, " in refusal("figures", run_folder, "--only", ",")
+
+
 @pytest.mark.parametrize("command", ["report", "figures"])
 def test_a_refused_folder_or_name_leaves_no_place_behind(command, run_folder, refusal, tmp_path):
     """The place is tried first; what is refused after that must not have made it."""

@@ -69,7 +69,7 @@ def _references(planted: Planted, world: World, rng: np.random.Generator) -> Non
     record = planted.cells[f"{world.name}-references"]
     record |= {"kind": "references", "rows": {}}
     if (asked := trial(world.tunnel)) is not None:
-        for name, share in ({f"B: {b}": 0.0 for b in asked.without} | dict.fromkeys(asked.others, 0.9)).items():
+        for name, share in ({f"B: {b}": 0.0 for b in asked.without} | dict.fromkeys(asked.others, 1.0)).items():
             found = Share(asked.primitive, Quantity.exact(share), 1 - share, "B", 1.0, (share,))
             record["rows"][name] = found.to_dict()
 

@@ -18,6 +18,7 @@ from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series, tidy, to_
 from windtunnel.report.curves import how_many
 from windtunnel.report.fidelity_charts import distance, entropy, fidelity_charts, per_position, scores
 from windtunnel.report.geometry_charts import dissociation, geometry_charts
+from windtunnel.report.making import cards
 from windtunnel.report.mechanism_charts import ablation_map, mechanism_charts
 from windtunnel.report.page import render
 from windtunnel.report.palette import SHARES, SHARES_DARK, contrast
@@ -27,7 +28,7 @@ from windtunnel.report.source import Source
 from windtunnel.report.verdicts import headline, section_says, tally
 from windtunnel.report.words import enumerated, interval, listed, share, short
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.quantity import Quantity
+from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.share import Share
 from windtunnel.training import load
 from windtunnel.tunnels import HMM
@@ -279,6 +280,7 @@ def test_what_is_partial_is_never_coloured_as_what_is_realised(source):
     cell = source.cells["urn-transformer"] | {"primitive": apart.to_dict()}
     (row,) = primitives(replace(source, cells={"urn-transformer": cell})).rows
     assert row.shares[0] is not None and (row.shares[0].state, row.shares[0].level) == ("unclear", LEVELS - 1)
+    assert (row.shares[0].mean, row.shares[0].left) == ("0.990", "0.01 bits")  # both of the median seed, not 0.3 bits
 
 
 @pytest.mark.parametrize(
@@ -312,7 +314,7 @@ def test_a_run_alone_stands_beside_simple_predictors_and_has_the_kl_of_evaluate(
     found = read(run.path, with_zoo=False)
     mean = wt.evaluate(run).kl_bits.mean
     assert scores(found)["hmm-lstm"]["mean"] == pytest.approx(mean, rel=1e-4)
-    assert headline(found) == [f"The closest network, hmm-lstm, is {short(mean)} bits from exact inference."]
+    assert headline(found) == [f"`hmm-lstm` is {short(mean)} bits from exact inference."]
     (panel,) = distance(found).views["hmm"]
     known = wt.evaluate(wt.baselines(run.tunnel)["window-1"], run.tunnel)
     other = deepcopy(found.exhibits["hmm-lstm"])
@@ -321,6 +323,21 @@ def test_a_run_alone_stands_beside_simple_predictors_and_has_the_kl_of_evaluate(
     hollow = {s.name: s.x[0] for s in panel.series if s.role == "null"}
     assert {"uniform", "window-1", "window-2"} <= hollow.keys() and panel.note == ""
     assert hollow["window-1"] == pytest.approx(known.kl_bits.mean, rel=1e-4)
+
+
+def test_networks_of_several_tunnels_have_a_line_for_each(source):
+    """Bits of different worlds do not compare, and a run may be called `first`."""
+    names = {"first": "hmm-lstm", "second": "hmm-transformer", "other": "urn-transformer"}
+    found = Source(source.path, exhibits={mine: source.exhibits[name] for mine, name in names.items()})
+    kl = {mine: number(found.exhibits[mine]["curves"]["kl_bits"]["mean"]) for mine in names}
+    best = min(("first", "second"), key=kl.__getitem__)
+    assert headline(found) == [
+        "3 networks in 2 tunnels.",
+        f"hmm: the closest of 2 networks, `{best}`, is {short(kl[best])} bits from exact inference.",
+        f"urn: `other` is {short(kl['other'])} bits from exact inference.",
+    ]
+    text = render(found)
+    assert f"the closest of 2 networks, <code>{best}</code>, is" in text and "`" not in text[: text.index("<main>")]
 
 
 def test_a_network_too_large_for_all_episodes_says_on_how_many_it_was_scored(scratch):
@@ -345,6 +362,16 @@ def test_tunnels_of_one_kind_and_several_sizes_are_told_apart(source):
     beside = replace(source, exhibits={**source.exhibits, "mine": longer})
     assert beside.world("mine") == "urn (length 12)" and beside.world("urn-transformer") == "urn"
     assert Source(source.path, exhibits={"mine": longer}).world("mine") == "urn"
+
+
+def test_what_is_so_or_not_is_told_in_words_not_in_python(source):
+    one = source.exhibits["bijection-replacement-mlp"]
+    other = deepcopy(one)
+    other["tunnel"] |= {"replacement": False}
+    found = Source(source.path, exhibits={"one": one, "other": other})
+    told = ["bijection (with replacement)", "bijection (without replacement)"]
+    assert [found.world(name) for name in ("one", "other")] == told
+    assert "replacement True" not in str(cards(source)) and "with replacement" in str(cards(source))
 
 
 def test_a_world_with_matrices_of_its_own_is_named_without_their_numbers(source, tmp_path):

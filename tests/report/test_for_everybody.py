@@ -51,6 +51,17 @@ def test_accessible_and_legible(browser, demo, width, scheme):
         assert seen.said == []
 
 
+def test_a_bar_of_sections_that_is_cut_says_that_there_is_more(browser, demo):
+    sign = "() => getComputedStyle(document.querySelector('nav'), '::after').content"
+    with Watched(browser, demo / "report.html", viewport={"width": 390, "height": 844}) as seen:
+        assert seen.page.evaluate(sign) == '"›"'
+        seen.page.locator("nav a").last.scroll_into_view_if_needed()
+        seen.page.wait_for_function("() => !document.querySelector('nav').classList.contains('more')")
+        assert seen.page.evaluate(sign) == "none"
+    with Watched(browser, demo / "report.html", viewport={"width": 1440, "height": 900}) as seen:
+        assert seen.page.evaluate(sign) == "none"
+
+
 def cut_off(page) -> list[str]:
     """Texts of charts and cards that reach beyond their card."""
     return page.evaluate(

@@ -14,7 +14,7 @@ import pytest
 import windtunnel as wt
 from tests.training.cases import counts
 from windtunnel import models
-from windtunnel.report import read
+from windtunnel.report import Source, read
 from windtunnel.report.figures import names
 from windtunnel.report.lacks import verdicts_lacking
 from windtunnel.report.own_shares import KEY, own_share
@@ -151,6 +151,38 @@ def test_beside_a_study_a_run_has_a_row_of_its_own_and_the_studys_yardsticks(scr
     assert [row for row in after.rows if row.name == "transformer"] == [before.rows[0]]
     assert after.columns == before.columns  # the same tunnel is the study's world
     assert KEY not in found.exhibits["urn-transformer"]  # the study has measured that
+
+
+def test_runs_of_one_architecture_in_several_worlds_share_a_row(source):
+    """Else a folder of them is a table with one number in each row."""
+
+    def run(name: str, measured: str, **changed) -> dict:
+        """An exhibit as a run of that name has it."""
+        record = source.exhibits[measured]
+        share = {"share": source.cells[measured]["primitive"], "rows": {}, "episodes": 4096}
+        return {**record, "tunnel": record["tunnel"] | changed, KEY: share}
+
+    urn, binding = "urn-transformer", "bijection-replacement-transformer"
+    mlp = "bijection-replacement-mlp"
+    exhibits = {"a": run("a", urn), "b": run("b", binding), "c": run("c", mlp)}
+    found = Source(source.path, exhibits=exhibits)
+
+    def shown(found: Source) -> dict[str, list[str]]:
+        return {row.name: [one.run if one else "-" for one in row.shares] for row in primitives(found).rows}
+
+    assert shown(found) == {"transformer": ["a", "b"], "c": ["-", ""]}
+    assert {line[0] for line in primitives_table(found).rows} == {"a", "b", "c"}  # the CSV has every run by its name
+    text = render(found)
+    assert '<th scope="row">transformer</th>' in text and "<code>a</code>" in text and own_told(found) == ""
+    assert [row.about for row in primitives(found).rows] == ["", "mlp"]
+    twins = Source(source.path, exhibits=exhibits | {"d": run("d", urn)})
+    assert shown(twins) == {"a": ["", "-"], "b": ["-", ""], "d": ["", "-"], "c": ["-", ""]}
+    longer = Source(source.path, exhibits=exhibits | {"d": run("d", urn, length=12)})
+    assert shown(longer)["transformer"] == ["a", "d", "b"]
+    more = {name: run(name, measured, length=5) for name, measured in (("a", urn), ("b", binding))}
+    beside = shown(replace(source, exhibits={**source.exhibits, **more}))
+    assert sorted(filter(None, beside["transformer (runs)"])) == ["-", "-", "a", "b"]  # the study has a transformer too
+    assert not {"a", "b"} & {*beside["transformer"]}
 
 
 def test_a_run_with_a_yardsticks_name_shows_its_own_numbers(run):

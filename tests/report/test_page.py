@@ -152,7 +152,7 @@ def test_a_run_folder_without_a_study(scratch):
     found = read(scratch / "runs" / "hmm-lstm", with_zoo=False)
     text = html.unescape(without_plotly(render(found)))
     assert list(found.exhibits) == ["hmm-lstm"] and 'id="chart-entropy"' in text
-    assert "The closest network, hmm-lstm, is" in text
+    assert "<code>hmm-lstm</code> is" in text
 
 
 def test_a_network_that_cannot_be_opened_costs_only_itself(scratch):
@@ -218,7 +218,7 @@ def test_networks_of_the_zoo_are_looked_into(demo, tmp_path, monkeypatch):
     assert list(found.exhibits) == ["shipped"] and found.exhibits["shipped"]["history"] is None
     text = without_plotly(render(found))
     assert 'id="chart-entropy"' in text and "training histories" in text
-    assert "The closest network, shipped, is" in text  # with none of one's own, the page is about these
+    assert "<code>shipped</code> is" in text  # with none of one's own, the page is about these
 
 
 def test_networks_of_the_zoo_that_an_earlier_page_showed_are_left_out_if_asked(scratch, tmp_path, monkeypatch):

@@ -12,8 +12,12 @@ from windtunnel.geometry.measurement import COUNTED
 from windtunnel.mechanism.estimate import measured
 from windtunnel.mechanism.heads import ROTATED
 from windtunnel.mechanism.losses import TURNED
+from windtunnel.report import write_page
+from windtunnel.report.chart import tidy, within
+from windtunnel.report.geometry_charts import SHAPE
 from windtunnel.report.head_charts import head_distribution, head_map
 from windtunnel.report.mechanism_charts import LATE, REMOVED, ROLES, SWAPS, ablation_map
+from windtunnel.report.paper import draw
 from windtunnel.report.readings import HOW, MOVED, beside_nulls, significance, spoken
 from windtunnel.report.sections import sections
 from windtunnel.report.source import Source
@@ -28,7 +32,7 @@ def reading(name: str, value: float | None, seed: int = 0, p: float | None = 0.0
 
 
 def of(*records: dict[str, Any]) -> Source:
-    return Source("", readings={"hmm-transformer": records})  # type: ignore[arg-type]
+    return Source(Path("runs"), readings={"hmm-transformer": records})
 
 
 def late(*records: dict[str, Any]):
@@ -36,6 +40,27 @@ def late(*records: dict[str, Any]):
     assert chart is not None
     (panel,) = chart.views["hmm-transformer"]
     return panel
+
+
+def test_no_bar_reaches_what_cannot_be_and_the_numbers_stay(browser, tmp_path):
+    """Student's t over two seeds does not know that a share ends at 1."""
+    source = of(*(reading("PC1 share", value, seed, stream="values") for seed, value in enumerate((0.95, 0.99))))
+    chart = beside_nulls(source, SHAPE)
+    assert chart is not None
+    (panel,) = chart.views["hmm-transformer"]
+    assert panel.series[-1].high[0] > 1.1 and tidy(chart).rows[-1][-1] > 1.1
+    assert within(panel).series[-1].high == [1.0] and within(panel).series[-1].low == panel.series[-1].low
+    assert "cannot exceed 1" in HOW
+    ends = draw(chart, "hmm-transformer").axes[0].get_xlim()
+    assert ends[1] < 1.1
+    page = browser.new_page()
+    page.goto(write_page(source, tmp_path / "bounds.html").as_uri())
+    page.locator("#chart-value-shape").scroll_into_view_if_needed()
+    page.wait_for_selector("#chart-value-shape[data-drawn]")
+    told = page.evaluate("() => document.querySelector('#chart-value-shape .js-plotly-plot').data.at(-1)")
+    assert told["x"][0] + told["error_x"]["array"][0] == pytest.approx(1.0)
+    assert told["x"][0] - told["error_x"]["arrayminus"][0] == pytest.approx(panel.series[-1].low[0], rel=1e-5)
+    page.close()
 
 
 def test_every_length_that_has_a_reading_is_shown_and_the_others_say_why():
@@ -141,7 +166,7 @@ def test_one_strong_head_stays_one_whatever_its_number():
     assert chart is not None and spread is not None
     heat = chart.views["hmm-transformer"][0].heat
     assert heat is not None and heat.values == [[1.0], [0.0], [0.0]] and heat.rows[0] == "costliest"
-    assert chart.say.endswith("there the costliest of each seed is on top, mean over seeds.")
+    assert chart.say.endswith("each one's heads are sorted by cost before the mean is taken.")
     assert spread.views["hmm-transformer"][0].note == ""
     line = spread.views["hmm-transformer"][0].series[0]
     assert line.y == [1.0, 0.0, 0.0] and (line.low, line.high) == (line.y, line.y)
@@ -199,7 +224,7 @@ def test_a_layer_is_held_against_its_null_on_the_same_sequences():
     records = [moved(name, TURNED, easy_first(layer), drawn, 4, layer=layer, **where) for layer in (0, 1)]
     assert min(map(min, (record["nulls"][TURNED] for record in records))) < -5  # bits lost, were it not moved
     chart = ablation_map(of(*records))
-    assert chart is not None and "Below" in chart.say
+    assert chart is not None and "lower matrices" in chart.say
     own, beyond = (panel.heat for panel in chart.views["hmm-transformer"])
     assert own is not None and own.values == [[8.0, pytest.approx(-7.8)]]
     assert beyond is not None and beyond.values == [[pytest.approx(-1.0, abs=1e-3), pytest.approx(0.0, abs=1e-3)]]
@@ -207,7 +232,7 @@ def test_a_layer_is_held_against_its_null_on_the_same_sequences():
         record["nulls"] = {}
     bare = ablation_map(of(*records))
     assert bare is not None and len(bare.views["hmm-transformer"]) == 1
-    assert "Below" not in bare.say and "random direction" not in bare.say
+    assert "lower matrices" not in bare.say and "random direction" not in bare.say
 
 
 def test_the_text_beside_an_ablation_map_tells_what_is_drawn():

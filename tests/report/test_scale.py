@@ -11,6 +11,7 @@ from tests.report.test_for_everybody import cut_off
 from tests.report.watched import Watched
 from windtunnel.report import read
 from windtunnel.report.episodes import fair_room, inflate, shortened
+from windtunnel.report.figures import FIGURES, names
 from windtunnel.report.page import EPISODE_BYTES, episodes
 from windtunnel.report.sections import sections
 from windtunnel.study.paper_plan import SURVEYED, paper
@@ -36,6 +37,10 @@ def test_nothing_is_missing_and_no_network_is_left_out_of_the_stepper(study):
     assert {one["name"] for one in shown} == planned and left_out == []
     assert sum(map(len, blocks)) <= EPISODE_BYTES and min(one["count"] for one in shown) >= 4
     assert [lack for section in sections(study) for lack in section.lacks] == []
+
+
+def test_every_figure_that_can_be_asked_for_is_there(study):
+    assert sorted(names(study)) == sorted(FIGURES)
 
 
 def test_a_large_network_loses_episodes_before_a_small_one(study):

@@ -150,6 +150,28 @@ def test_the_truth_is_among_the_outcomes_shown_however_many_there_are(browser, s
         assert seen.page.locator("#step-beliefs .truth .name").inner_text() == "c35"
 
 
+def test_bars_keep_their_scale_from_step_to_step(browser, source, tmp_path):
+    record = deepcopy(source.exhibits["urn-transformer"])
+    data = inflate(record["episodes"]["data"])
+    steps, count = len(data["readout"]), record["episodes"]["count"]
+    beliefs = [[0.3 + 0.1 * (k == steps - 1), 0.3, 0.3 - 0.1 * (k == steps - 1), 0.1] for k in range(steps)]
+    sure = [[*beliefs[:-1], [0.97, 0.01, 0.01, 0.01]]]
+    data |= {"exact": sure + [beliefs] * (count - 1), "model": [beliefs] * count}
+    record["episodes"]["data"] = deflate(data)
+    page_file = write_page(replace(source, exhibits={"urn-transformer": record}), tmp_path / "bars.html")
+    with Watched(browser, page_file) as seen:
+        for episode, end in ((0, 1), (1, 0.5)):
+            seen.page.locator("#step-episode").select_option(str(episode))
+            for step in (1, steps):
+                seen.page.locator("#step-slider").fill(str(step))
+                assert seen.page.locator("#step-scale").inner_text() == f"bars from 0 to {end}"
+                bar = seen.page.locator("#step-beliefs .bar.model").first
+                wide, room = (
+                    bar.evaluate(f"n => n{up}.getBoundingClientRect().width") for up in ("", ".parentElement")
+                )
+                assert wide / room == pytest.approx(beliefs[step - 1][0] / end, abs=0.01)
+
+
 def test_csv(watched, demo):
     choose(watched.page, "hmm", "lstm", 5)
     rows = watched.csv("#step-csv")

@@ -31,6 +31,16 @@ def cells() -> dict:
     return p.cells
 
 
+def test_where_seeds_fall_apart_share_and_bits_are_of_the_same_seed():
+    p = Planted()
+    p.share("urn-transformer", "accumulation", [0.99, 0.98, 0.01])
+    p.share("urn-lstm", "accumulation", [0.5, 0.51])
+    apart, alike = (row for row in entries(p.cells) if row.network)
+    base = apart.record["base_bits"]
+    assert apart.record["median"] == 0.98 and apart.left_bits == pytest.approx(0.02 * base)
+    assert alike.left_bits == alike.record["kl_bits"]
+
+
 def test_all_tables_tell_the_same(cells):
     source = Source(Path("here"), cells=cells)
     told = {(row.subject, row.primitive, row.world, row.state) for row in scorecard(cells)}

@@ -13,7 +13,7 @@ from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require
 from windtunnel.report import Asked, read, write_figures
-from windtunnel.report.figures import missing
+from windtunnel.report.figures import missing, require_figures
 from windtunnel.training.files import require_writable_folder
 
 
@@ -41,6 +41,10 @@ def run(words: list[str]) -> None:
     out = options.out or folder / "figures"
     if out.exists() and not out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a folder")
+    only = None if options.only is None else [name for name in options.only.split(",") if name]
+    if only is not None:
+        with as_typed("only"):
+            require_figures(only)
     require_shown(folder, "figures")
     device = require_device(options.device or default_device())
     require_writable_folder(out)  # before the minutes of looking into networks
@@ -49,5 +53,5 @@ def run(words: list[str]) -> None:
     with as_typed("only"):
         written = write_figures(source, out, only=only, say=say)
     for lack in missing(source):
-        print(f"missing: {lack.what}: {lack.command}")  # unwrapped: commands and paths are there to be copied
+        print(lack.told)
     print(f"figures: {out} ({len(written)} files)")

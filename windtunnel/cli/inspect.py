@@ -53,7 +53,7 @@ class Inspect:
     replace: Switch = False
     """Measure anew what is asked for; the rest stays if it was made in the same way, else it is named and forgotten."""
     all: Switch = False
-    """Print every measurement, not only the strongest of each kind."""
+    """Print every measurement, not only the clearest of each kind."""
     json: Switch = False
     """Print one JSON document instead of tables."""
 
@@ -190,8 +190,3 @@ def _print_end(survey: Survey) -> None:
         lacking.setdefault(reason, []).append(name)
     for reason, names in lacking.items():
         show.print_text(f"not measured: {', '.join(names)}: {reason}")
-    show.print_text(
-        "A null is the same instrument on something that carries no signal. Effect: distance to the strongest null in"
-        " its standard deviations; p: against the strongest null, one-sided unless the effect may lie on both sides.",
-        "dim",
-    )

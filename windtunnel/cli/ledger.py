@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel.cli import show
 from windtunnel.report.words import listed
 from windtunnel.study.folder.ledger import tally
-from windtunnel.study.quantity import number
+from windtunnel.study.quantity import number, plain
 from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.share import REALISED
 from windtunnel.study.verdict import UNTESTED
@@ -50,7 +50,7 @@ def _share_row(row: Row) -> list[str]:
     value, interval = share["mean"], f"{_number(share['low'])} to {_number(share['high'])}"
     if record["bimodal"]:  # a mean of successes and failures describes no network
         value, interval = record["median"], "median; seeds differ"
-    return [row.subject, row.spoken, _number(value), interval, seeds, _number(record["kl_bits"])]
+    return [row.subject, row.spoken, _number(value), interval, seeds, _number(plain(row.left_bits))]
 
 
 def _number(value: Any) -> str:

@@ -40,7 +40,7 @@ def run(words: list[str]) -> None:
     folder, options = parse_folder(Report, "report", words, "DIR")
     source, page = made(folder, options, Asked("report", words[1:], plugins.named()))
     for lack in missing(source):
-        print(f"missing: {lack.what}: {lack.command}")  # unwrapped: commands and paths are there to be copied
+        print(lack.told)
     print(told(page))
 
 

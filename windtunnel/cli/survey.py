@@ -1,4 +1,4 @@
-"""How a survey is shown: the strongest measurement of each question beside its strongest null, or everything."""
+"""How a survey is shown: the clearest measurement of each question beside its strongest null, or everything."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import numpy as np
 
 from windtunnel.cli import show
 from windtunnel.geometry import Measurement
-from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p
+from windtunnel.geometry.measurement import least_p
 from windtunnel.mechanism import Survey
-from windtunnel.mechanism.estimate import MOVED
 from windtunnel.mechanism.inspect import Entry
 
 Found = tuple[Entry, Measurement]
@@ -20,7 +19,15 @@ NAMED = ("layer", "layers", "head", "lag", "step", "length")  # parts of a place
 UNSAID = ("target", "beyond", "path", "rank", "steps")  # what a summary leaves to --all, or its first column tells
 EVERYWHERE = ("readouts", "all")  # positions that single out none
 ASKED = {"above": "", "below": "↓ ", "both": "↕ "}  # on which side of its null a value counts: above, unless told
+BEST = ", best of all"
 FAR = 1000.0  # standard deviations of a null: beyond, only their order of magnitude means anything
+
+NULLS = (
+    "A null is the same reading where there is nothing to find; a value counts as far as it lies above it (↓ below, ↕"
+    " on either side). Effect: that distance in the null's standard deviations; p: how often the null gets as far."
+)
+CHOSEN = "Each line is the clearest of so many (of), p not corrected for that choice; --all prints every one. "
+REST = "How nulls are drawn and p is made: docs/instruments.md."
 
 
 def print_summary(survey: Survey) -> None:
@@ -30,22 +37,16 @@ def print_summary(survey: Survey) -> None:
     for (instrument, question), found in _questions(survey).items():
         answers = [pair for pair in found if not math.isnan(pair[1].value)]
         if answers:
-            entry, strongest = min(answers, key=_strength)
+            entry, strongest = _clearest(answers)
             shown.append(strongest)
             rows.append([*_summary_row(entry, strongest, many), str(len(answers)), instrument])
         else:
             unanswered.append(f"{question} ({found[0][1].note})")
     columns = ["measured", "where", "value", "null", "which null", "effect", "p", "of", "instrument"]
     show.print_table("", columns, rows, "llrrlrrrl", spare=("instrument", "which null"))
-    _print_notes(shown)
     if unanswered:
         show.print_text(f"no answer here: {'; '.join(unanswered)}")
-    show.print_text(
-        "Each line is the strongest of so many (of) over places and seeds, that with the smallest p, which is not"
-        " corrected for that choice: --all prints every one of them, with its place, interval and nulls. A value counts"
-        " if it lies above its null; where the null has a ↓ below it, where it has a ↕ on either side.",
-        "dim",
-    )
+    _print_legend(shown, CHOSEN)
 
 
 def print_all(survey: Survey) -> None:
@@ -54,24 +55,14 @@ def print_all(survey: Survey) -> None:
     for name in survey.settings["instruments"]:
         if rows := [_row(entry, found) for entry, found in survey.measurements(name)]:
             show.print_table(name, columns, rows, "lllrrlrr", spare=("95% interval", "effect", "seed"))
-    _print_notes([found for _, found in survey.measurements()])
+    _print_legend([found for _, found in survey.measurements()])
 
 
-def _print_notes(shown: Sequence[Measurement]) -> None:
-    """What ≤ before a p-value means, where there is one; and which nulls mean nothing by themselves."""
-    if any(MOVED in found.note for found in shown):
-        show.print_text(
-            "Nulls of interventions are drawn on fewer sequences, and moved by as much as the value itself changes "
-            "from those few to all: read the distance of a value from its null, not where the null lies.",
-            "dim",
-        )
-    if any(map(at_floor, shown)):
-        show.print_text(
-            f"≤: no draw of the null is as extreme. p is counted over its draws, so it is never below 1/(draws + 1), "
-            f"twice that where the effect may lie on both sides; of fewer than {COUNTED} draws it is Student's t with "
-            f"at most {FREEDOM} degrees of freedom.",
-            "dim",
-        )
+def _print_legend(shown: Sequence[Measurement], more: str = "") -> None:
+    """How to read the table, in two lines; the rest is in docs/instruments.md."""
+    floor = "≤: as small as p can be with so few draws. " if any(map(at_floor, shown)) else ""
+    show.print_text(NULLS, "dim")
+    show.print_text(f"{more}{floor}{REST}", "dim")
 
 
 def at_floor(found: Measurement) -> bool:
@@ -88,14 +79,37 @@ def _questions(survey: Survey) -> dict[tuple[str, str], list[Found]]:
     return grouped
 
 
+def _clearest(answers: Sequence[Found]) -> Found:
+    """The smallest p.  Of many that are equally small, as where no draw of any null gets as far, the one furthest from
+    its null: in the null's standard deviations, as a question may have readings in several units, and then in the unit
+    of the reading so found, in which a small loss beside quiet nulls is not a large one."""
+    first = min(answers, key=_strength)[1]
+    rivals = [pair for pair in answers if _kind(pair[1]) == _kind(first) and pair[1].p_value == first.p_value]
+    return max(rivals, key=lambda pair: _distance(pair[1]))
+
+
 def _strength(pair: Found) -> tuple[float, float]:
     """Smallest p first, then the largest distance from the null; what has no null comes last."""
     found = pair[1]
     return (2.0 if found.p_value is None else found.p_value, -abs(found.effect or 0.0))
 
 
+def _kind(found: Measurement) -> tuple[str, str, str]:
+    """Readings that may be held against each other."""
+    return found.name.removesuffix(BEST), found.unit, found.side
+
+
+def _distance(found: Measurement) -> float:
+    """How far a value lies from its strongest null, on the side that counts, in its own unit."""
+    which = found.strongest_null
+    if which is None:
+        return 0.0
+    beyond = found.value - float(np.mean(found.nulls[which]))
+    return {"above": beyond, "below": -beyond, "both": abs(beyond)}[found.side]
+
+
 def _summary_row(entry: Entry, found: Measurement, many: bool) -> list[str]:
-    name = found.name.removesuffix(", best of all")
+    name = found.name.removesuffix(BEST)
     named = name if found.unit in ("", *name.split()) else f"{name}, {found.unit}"
     which = found.strongest_null
     mean = "" if which is None else show.number(float(np.mean(found.nulls[which])))

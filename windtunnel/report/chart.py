@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Role = Literal["line", "points", "reference", "exact", "null"]
@@ -62,7 +62,11 @@ class Cloud:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.  marks: (x, words) of vertical lines;  note: what stands below it, e.g. what is not shown."""
+    """One pair of axes.
+
+    marks   (x, words) of vertical lines;  note  what stands below it, e.g. what is not shown
+    bounds  least and most that a value can be, None for no end: see `within`
+    """
 
     title: str = ""
     x: str = ""
@@ -74,6 +78,27 @@ class Panel:
     cloud: Cloud | None = None
     marks: Sequence[tuple[float, str]] = ()
     note: str = ""
+    bounds: Sequence[float | None] = ()
+
+
+def within(panel: Panel) -> Panel:
+    """As it is drawn: no bar of an interval reaches what cannot be.  A t-interval does not know that a share ends at 1;
+    its numbers stay as they are.  `within` in charts.js is the same.
+
+    >>> bar = Series("measured", [0.96], ["values"], [0.84], [1.08], across=True)
+    >>> within(Panel(series=[bar], bounds=(0.0, 1.0))).series[0].high
+    [1.0]
+    """
+    if not panel.bounds:
+        return panel
+    least, most = (end if end is not None else sign * math.inf for end, sign in zip(panel.bounds, (-1, 1), strict=True))
+
+    def clipped(ends: Sequence[Number] | None) -> list[Number] | None:
+        if ends is None:
+            return None
+        return [min(max(end, least), most) if isinstance(end, float | int) else end for end in ends]
+
+    return replace(panel, series=[replace(s, low=clipped(s.low), high=clipped(s.high)) for s in panel.series])
 
 
 MANY = 6  # lines

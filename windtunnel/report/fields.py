@@ -105,7 +105,8 @@ def draw_primitives(table: Primitives, style: dict[Any, Any]) -> Any:
                     continue
                 axes.add_patch(Rectangle((j, i), 1, 1, facecolor=SHARES[share.level], edgecolor="white", lw=2))
                 axes.text(j + 0.5, i + 0.36, f"{share.mean} {share.ends}", ha="center", va="center", fontsize=7.5)
-                axes.text(j + 0.5, i + 0.72, f"{share.spoken}, {share.left}", ha="center", va="center", fontsize=6.5)
+                state = f"{f'{share.run}: ' if share.run else ''}{share.spoken}, {share.left}"
+                axes.text(j + 0.5, i + 0.72, state, ha="center", va="center", fontsize=6.5)
         for j, text in enumerate(texts):
             axes.text(j + 0.03, len(table.rows) + 0.2, text, ha="left", va="top", fontsize=6.5, color=INK)
         heads = [f"{column.primitive}\n{column.world}\nworth {column.worth} bits" for column in table.columns]

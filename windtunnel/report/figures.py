@@ -12,10 +12,10 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from windtunnel.errors import require_choice
+from windtunnel.errors import InputError, require_choice
 from windtunnel.report.chart import Chart, Cloud, Panel, crowded
 from windtunnel.report.fields import draw_primitives
-from windtunnel.report.lacks import Lack
+from windtunnel.report.lacks import FIDELITY, GEOMETRY, MECHANISM, Lack
 from windtunnel.report.paper import STYLE, draw
 from windtunnel.report.sections import sections
 from windtunnel.report.shares import primitives
@@ -23,6 +23,8 @@ from windtunnel.report.source import Source
 
 KINDS = ("pdf", "png")
 DPI = 200
+FIGURES = ("primitives", *FIDELITY, "capacity", *GEOMETRY, *MECHANISM, "head-distribution", "subspaces")
+"""Every figure that there may be; which of them have numbers, only a source can tell."""
 LONGEST = 100  # letters of a file's name; with folder and ending it must fit where 255 are allowed
 
 
@@ -30,6 +32,14 @@ def names(source: Source) -> list[str]:
     """Figures for which there are numbers."""
     table = ["primitives"] if primitives(source).rows else []
     return table + [chart.id for section in sections(source) for chart in section.charts]
+
+
+def require_figures(only: Sequence[str]) -> None:
+    """Refuse names that no figure has: before the minutes of looking into networks."""
+    if not only:
+        raise InputError(f"only = '': must name at least one of {', '.join(FIGURES)}")
+    for name in only:
+        require_choice("only", name, FIGURES)
 
 
 def write_figures(
@@ -57,8 +67,8 @@ def write_figures(
 
 
 def missing(source: Source) -> list[Lack]:
-    """What cannot be drawn, and which command would make it."""
-    return [lack for section in sections(source) for lack in section.lacks]
+    """What cannot be drawn, and which command would make it; each said once."""
+    return list(dict.fromkeys(lack for section in sections(source) for lack in section.lacks))
 
 
 def without_switches(chart: Chart) -> Chart:

@@ -17,14 +17,17 @@ from windtunnel.study.quantity import number
 KEYS = Question(
     "key-cosines",
     "Are the keys of rival hypotheses orthogonal?",
-    "Only a solid dot clearly left of its hollow nulls says that training moved the keys apart.",
+    "Only a solid dot clearly left of its hollow nulls says that training moved the keys apart. Formed: the key of a "
+    "hypothesis as the network forms it in an episode, mean over episodes; bare token: that of its token alone, "
+    "without any context. Centred: less the mean of all these keys.",
     ("key cosine, raw", "key cosine, centred"),
     absent=("keys",),
 )
 SHAPE = Question(
     "value-shape",
     "How thin is the manifold, and what orders it?",
-    "Thin means little until the untrained network's is thicker; order by entropy must survive the position control.",
+    "A thin manifold means little unless the untrained network's is thicker, and an order by entropy must survive the "
+    "control for position.",
     ("PC1 share", "entropy, position ignored, PC1", "entropy after position, PC1", "position after entropy, PC1"),
     absent=("values",),
 )
@@ -38,7 +41,8 @@ DECODED = Question(
 CLUSTERS = Question(
     "clusters",
     "Does the last layer fall into one cluster per state?",
-    "The exact belief, with no network at all, is one of the nulls: clusters of its own are no discovery.",
+    "One of the nulls is the exact belief itself, with no network at all: where that has clusters too, they are no "
+    "discovery.",
     (
         "clusters by silhouette",
         "clusters by gap",
@@ -78,8 +82,9 @@ def key_matrices(source: Source) -> Chart | None:
     if not views:
         return None
     say = (
-        "Mean over heads of |cosine| between keys less their mean, in the first seed's network. Orthogonal keys would "
-        "leave only the diagonal strong; compare the first matrix with those beside it, which know nothing."
+        "|cosine| between keys (less the mean key), mean over heads, in the first seed's network. Orthogonal keys "
+        "would leave only the diagonal strong; compare the first matrix with those beside it, which have learned "
+        "nothing."
     )
     return Chart("key-matrices", "Key cosines in the first layer", say, listed(told), views, "network")
 
@@ -128,8 +133,8 @@ def manifold(source: Source) -> Chart | None:
     if not views:
         return None
     say = (
-        "Switch the colour: a manifold that looks as ordered by position as by entropy does not show an entropy axis. "
-        "The first seed's network; with nulls and over seeds in the chart below."
+        "Switch the colour: where the points look as ordered by position as by entropy, this shows no entropy axis. "
+        "The first seed's network; the chart below has all surveyed seeds, and nulls."
     )
     return Chart("manifold", "The value manifold", say, listed(told), views, "network")
 
@@ -149,8 +154,8 @@ def simplices(source: Source) -> Chart | None:
     if not views:
         return None
     say = (
-        "Layer by layer the cloud that a linear map decodes should take the shape of the exact one. Each point has the "
-        "colour of the state that the exact belief holds likeliest; R² is of sequences that the map was not fitted to. "
+        "Layer by layer the cloud that a linear map decodes should take the shape of the exact one. Points are "
+        "coloured by the likeliest state under the exact belief; R² is on sequences that the map was not fitted to. "
         "The first seed's network."
     )
     return Chart("simplices", "Belief simplices per layer", say, listed(told), views, "network")

@@ -91,8 +91,8 @@ def head_map(source: Source) -> Chart | None:
     )
     if any(len(seeds_of(r for mine in methods.values() for r in mine)) > 1 for methods in found.values()):
         say += (
-            " Where several seeds were surveyed, heads of one number have nothing in common: there the costliest of "
-            "each seed is on top, mean over seeds."
+            " Head 3 of one seed has nothing in common with head 3 of another: where several seeds were surveyed, each "
+            "one's heads are sorted by cost before the mean is taken."
         )
     return Chart("heads", "What each head is worth", say, listed(told), views, "network")
 
@@ -128,8 +128,8 @@ def head_distribution(source: Source) -> Chart | None:
         return None
     say = (
         "What each head costs beyond the mean random subspace of equal size in its layer, on the same few sequences. "
-        "A cliff after the first head means one head does it; a slope above the grey line means many share the work: "
-        "that line ranks random subspaces around the same means, by the few quantiles kept of their draws, so that "
+        "A cliff after the first head means that one head does the work; a slope above the grey line, that many share "
+        "it. The grey line ranks random subspaces in the same way; it is made from a few quantiles of their draws, so "
         "its ends are a little flat. A band spans the surveyed seeds, least to most."
     )
     return Chart("head-distribution", "How the loss is spread over heads", say, listed(told), views, "network")

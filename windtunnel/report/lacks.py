@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from windtunnel.errors import Unregistered
+from windtunnel.mechanism.inspect import EPISODES, REVISION, UNTRAINED
 from windtunnel.report.source import MODULE, Source
 from windtunnel.report.words import enumerated, listed
 from windtunnel.study.folder.results import committed
@@ -17,10 +19,15 @@ from windtunnel.study.verdict import UNTESTED
 
 @dataclass(frozen=True)
 class Lack:
-    """Something that is not there, and the command that makes it."""
+    """Something that is not there, and the command that makes it; none where nothing can, and `what` says why."""
 
     what: str
-    command: str
+    command: str = ""
+
+    @property
+    def told(self) -> str:
+        """On one line, unwrapped: a command is there to be copied."""
+        return f"missing: {self.what}: {self.command}" if self.command else f"not possible: {self.what}"
 
 
 STUDY, NETWORKS, LADDER = "study", "networks", "ladder"
@@ -53,6 +60,8 @@ MECHANISM = {
     "late": ("late attention off", "late"),
     "roles": ("roles", "roles"),
 }
+INSIDE = frozenset(GEOMETRY | MECHANISM)
+"""Charts of what a network names of itself."""
 ATTENTION = ("transformer", "linear-attention")
 MATCHED, MIXERS = ("bijection", "recall", "hmm"), (*ATTENTION, "mamba", "lstm")
 FITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -68,7 +77,7 @@ FITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def charts_lacking(expected: Mapping[str, tuple[str, str]], there: Collection[str], source: Source) -> list[Lack]:
-    """One line for all that the same command makes."""
+    """One line for all that the same command makes; and one for networks that no command can look into."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for chart, (what, kind) in expected.items():
         if chart not in there and _possible(source, chart, kind):
@@ -76,7 +85,21 @@ def charts_lacking(expected: Mapping[str, tuple[str, str]], there: Collection[st
     return [
         Lack(enumerated(what for what, _ in mine), command.replace("INSTRUMENTS", ",".join(kind for _, kind in mine)))
         for command, mine in groups.items()
-    ]
+    ] + (_closed(source) if expected.keys() & INSIDE else [])
+
+
+def _closed(source: Source) -> list[Lack]:
+    """The runs whose networks name no tensors: nothing inside of them can be read or changed."""
+    names = [name for name in source.ordered(_own(source)) if not source.exhibits[name]["pictures"]]
+    if not names:
+        return []
+    verb = "names" if len(names) == 1 else "name"
+    return [Lack(f"a look inside {enumerated(names)}, which {verb} no tensors (docs/instruments.md says how to)")]
+
+
+def _own(source: Source) -> list[str]:
+    """The networks of runs, as the shipped ones are not what a page of runs is about."""
+    return [name for name, record in source.exhibits.items() if record["origin"]["source"] == "run"]
 
 
 def _command(source: Source, kind: str, chart: str = "") -> str:
@@ -90,31 +113,60 @@ def _command(source: Source, kind: str, chart: str = "") -> str:
     if kind == LADDER:
         train = asked.typed("train", "TUNNEL", "MODEL", "--ladder", "12", "--out", "RUN")
         return f"{train} && {asked.again(source.path, run='RUN')}"
-    run = _run_for(source, chart)
-    inspect = asked.typed("inspect", run or "RUN", "--only", "INSTRUMENTS")
+    name, run = _run_for(source, chart, kind)
+    settings = source.surveyed.get(name, {})
+    earlier = settings["instruments"] if _outdated(settings) else []
+    which = ["--only", ",".join([*earlier, "INSTRUMENTS"]), *_as_before(settings)]
+    inspect = asked.typed("inspect", run or "RUN", *which)
     return f"{inspect} && {asked.again(source.path, run='' if run else 'RUN')}"
 
 
-def _run_for(source: Source, chart: str) -> Path | None:
+def _as_before(settings: Mapping[str, Any]) -> list[str]:
+    """The options under which `inspect` goes on with the survey that a run has: those it was made with.
+
+    One of another revision of the instruments cannot be gone on with: all of it is measured anew.
+    """
+    usual = {"episodes": EPISODES, "seed": 0, "untrained": UNTRAINED}
+    kept = {name: settings.get(name, value) for name, value in usual.items()}
+    words = [word for name, value in kept.items() if value != usual[name] for word in (f"--{name}", str(value))]
+    return words + ["--replace"] * _outdated(settings)
+
+
+def _outdated(settings: Mapping[str, Any]) -> bool:
+    """Was a survey made by another revision of the instruments?"""
+    return bool(settings) and settings.get("revision", 0) != REVISION
+
+
+def _run_for(source: Source, chart: str, kind: str) -> tuple[str, Path | None]:
     """A run at hand that can have the chart."""
-    found = (source.run(name) for name in source.ordered(source.exhibits) if _fits(source, name, chart))
-    return next((run for run in found if run is not None), None)
+    names = [name for name in source.ordered(source.exhibits) if _fits(source, name, chart, kind)]
+    return next(((name, run) for name in names if (run := source.run(name)) is not None), ("", None))
 
 
 def _possible(source: Source, chart: str, kind: str) -> bool:
-    """In a folder of runs, what a study alone has is no lack; in a run's own, nor what none of those there can have."""
+    """In a folder of runs, what a study alone has is no lack, nor what none of the runs there can have."""
     if kind == STUDY and source.head is None:
         return False
     if chart == "training-time" and histories_lacking(source):
         return False  # told there, and why
-    own = [name for name, record in source.exhibits.items() if record["origin"]["source"] == "run"]
-    return not (source.path / "recipe.json").exists() or any(_fits(source, name, chart) for name in own)
+    return source.head is not None or any(_fits(source, name, chart, kind) for name in _own(source))
 
 
-def _fits(source: Source, name: str, chart: str) -> bool:
+def _fits(source: Source, name: str, chart: str, kind: str) -> bool:
     models, worlds = FITS.get(chart, ((), ()))
-    tunnel = source.exhibits[name]["tunnel"]["name"]
-    return (not models or source.model(name) in models) and (not worlds or tunnel in worlds)
+    record = source.exhibits[name]
+    if chart in INSIDE and (not record["pictures"] or _in_vain(source, name, kind)):
+        return False
+    return (not models or source.model(name) in models) and (not worlds or record["tunnel"]["name"] in worlds)
+
+
+def _in_vain(source: Source, name: str, kind: str) -> bool:
+    """Were all of these instruments asked before, of this very run, and had they nothing to read?"""
+    mine = [record for record in source.readings.get(name, ()) if record.get("instrument") in kind.split(",")]
+    hopeless = {r["instrument"] for r in mine if "missing" in r} - {
+        r["instrument"] for r in mine if "missing" not in r or r.get("broken")
+    }
+    return hopeless == {*kind.split(",")}
 
 
 def histories_lacking(source: Source) -> list[Lack]:

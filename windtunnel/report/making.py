@@ -10,6 +10,7 @@ from windtunnel import __version__, tunnels
 from windtunnel.errors import InputError
 from windtunnel.report.chart import Table
 from windtunnel.report.source import Source
+from windtunnel.report.told_apart import spoken
 from windtunnel.training.stages import batch_told
 
 COLUMNS = (
@@ -61,7 +62,7 @@ def told(tunnel: Mapping[str, Any], usual: Mapping[str, Any] | None = None) -> s
     """A tunnel on one line; what is None, or as usual, is left out."""
     usual = usual or {}
     kept = {k: v for k, v in tunnel.items() if k != "name" and v is not None and (k not in usual or v != usual[k])}
-    return f"{tunnel['name']} {', '.join(f'{k} {v}' for k, v in kept.items())}".rstrip()
+    return f"{tunnel['name']} {', '.join(spoken(*field) for field in kept.items())}".rstrip()
 
 
 def _usual(name: str) -> dict[str, Any]:

@@ -28,7 +28,8 @@ SWAPS = Question(
 DOSE = Question(
     "dose",
     "Does a larger patch move it further?",
-    "1: every part of the way moves the prediction by its part; 0: nothing moves; below 0: some step leads back.",
+    "The donor is put in place in five equal steps. 1: each moves the prediction equally far towards it; 0: some step "
+    "moves nothing; below 0: some step leads back.",
     ("dose–response of the patch",),
     absent=("dose",),
 )
@@ -44,9 +45,9 @@ REMOVED = Question(
 ROLES = Question(
     "roles",
     "Who carries, who updates, who routes?",
-    "Bits lost at one step when a role is silenced at it, or everywhere before it (carry also on the evidence alone, "
-    "without the header). Routing is what attention (or a recurrence) brings from other positions, update the "
-    "feed-forward part, carry the residual stream, memory a recurrent state.",
+    "Bits lost at one step when a role is silenced at that step, or at all steps before it (carry: also on the "
+    "evidence alone, without the header). Routing is what attention or a recurrence brings from other positions; "
+    "update is the feed-forward part, carry the residual stream, memory a recurrent state.",
     ("bits lost without a role",),
     split="role",
     absent=("role",),
@@ -54,15 +55,15 @@ ROLES = Question(
 LATE = Question(
     "late",
     "Is late attention needed to go on?",
-    "Bits lost with attention (in a recurrent network, what mixes positions) of the top layers off, at the trained "
-    "length and beyond it; a length at which there is no reading is named with its reason.",
+    "Bits lost when attention (in a recurrent network, whatever mixes positions) is switched off in the top layers, at "
+    "the trained length and beyond. Lengths that could not be read are named below, with the reason.",
     ("bits lost with late attention off", "bits lost with late mixers off"),
     absent=("late",),
 )
 
 BEYOND = (
-    " Below, how many more than are lost to damage of the same size in a random direction, both on the same few "
-    "sequences: a part matters as far as it is above 0 there."
+    " The lower matrices subtract what damage of the same size in a random direction costs, on the same few sequences: "
+    "a part matters as far as it is above 0 there."
 )
 """Said where that null was drawn."""
 
@@ -91,7 +92,7 @@ def ablation_map(source: Source) -> Chart | None:
     if not views:
         return None
     say = (
-        "Bits of KL lost when a part is taken away, by three ways of taking it, mean over the surveyed seeds."
+        "Bits of KL lost when a part is taken away, in each of three ways; mean over the surveyed seeds."
         + BEYOND * beyond
     )
     return Chart("ablation", "What each layer is worth", say, listed(told), views, "network")

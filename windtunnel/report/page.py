@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from windtunnel.report.words import interval, short
 from windtunnel.training.files import write_bytes
 
 HERE = Path(__file__).resolve().parent / "templates"
-SCRIPTS = ("core.js", "look.js", "keys.js", "ledger.js", "stepper.js", "charts.js")
+SCRIPTS = ("core.js", "nav.js", "look.js", "keys.js", "ledger.js", "stepper.js", "charts.js")
 VERDICT = ("ledger.html.j2", "primitives.html.j2")
 EPISODE_BYTES = 4_500_000  # of all networks in the stepper together
 
@@ -42,7 +43,7 @@ def render(source: Source) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"interval": interval, "short": short}
+    environment.filters |= {"interval": interval, "short": short, "code": code}
     parts = sections(source)
     tables = [verdicts.claims_table(source), shares.primitives_table(source)]
     tables += [making.recipes(source), making.machines(source)]
@@ -109,6 +110,17 @@ def episodes(source: Source) -> tuple[list[dict[str, Any]], list[str], list[str]
         shown.append({"name": name, "world": source.world(name), "short": source.short(name), **about})
         blocks.append(record["data"])
     return shown, blocks, left_out
+
+
+def code(line: str) -> Any:
+    """A line of text in which what stands between `two backticks` is code; whatever it holds, it stays text.
+
+    >>> print(code("`a<b` is near"))
+    <code>a&lt;b</code> is near
+    """
+    from markupsafe import escape
+
+    return _as_is(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(line))))
 
 
 def own_script() -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.report.axes import LEAST, apart, log_ticks, span
-from windtunnel.report.chart import Chart, Panel, Series
+from windtunnel.report.chart import Chart, Panel, Series, within
 from windtunnel.report.fields import INK, SOFT, draw_cloud, draw_heats, heat_size
 from windtunnel.report.palette import DASHES, KEYS, LIGHT
 
@@ -51,7 +51,7 @@ def draw(chart: Chart, view: str) -> Any:
     from matplotlib.figure import Figure  # no pyplot: nothing global, no window
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    panels = chart.views[view]
+    panels = [within(panel) for panel in chart.views[view]]
     columns = 1 if any(map(_rows, panels)) else _columns(len(panels))
     sizes = [_size(panel, alone=len(panels) == 1) for panel in panels]
     width = max(across for across, _ in sizes)

@@ -26,12 +26,13 @@ ALPHA = 0.05
 Record = Mapping[str, Any]
 HOW = (
     "Solid dots are the mean over the surveyed seeds with a 95% interval: Student's t over seeds, or a bootstrap over "
-    "sequences where one seed was surveyed. Hollow ones are nulls, the same instrument on something that carries no "
-    "signal: the mean of its draws, and a thin bar over them (of many draws, the middle nine tenths). p is that of the "
-    "null which comes closest, one-sided where an effect has a side. Counted over B draws it is never below 1/(B + 1), "
-    "twice that where an effect may lie on both sides, however far away the dot; of fewer than "
-    f"{COUNTED} draws it comes from Student's t with at most {FREEDOM} degrees of freedom. It is not corrected for the "
-    f"number of places: of twenty that carry nothing, one has p ≤ {ALPHA}."
+    "sequences where one seed was surveyed. Student's t does not know that a share cannot exceed 1: where its interval "
+    "does, the bar ends at 1 and the numbers are left as they are. Hollow dots are nulls, the same instrument on "
+    "something that carries no signal: the mean of its draws, and a thin bar over them (of many draws, the middle nine "
+    "tenths). p is that of the null which comes closest, one-sided where an effect has a side. Counted over B draws it "
+    "is never below 1/(B + 1), twice that where an effect may lie on both sides, however far away the dot; of fewer "
+    f"than {COUNTED} draws it comes from Student's t with at most {FREEDOM} degrees of freedom. It is not corrected "
+    f"for the number of places: of twenty that carry nothing, one has p ≤ {ALPHA}."
 )
 """What a reader must know of every chart made here."""
 MOVED = (
@@ -196,7 +197,20 @@ def dots(title: str, groups: Mapping[str, Sequence[Record]], marks: Sequence[tup
     series.append(Series("measured", value, list(groups), low, high, "measured", "points", across=True))
     everything = [record for records in groups.values() for record in records]
     unit = everything[0].get("unit") or ""  # shares and correlations have none: the title says it
-    return Panel(title, unit, "place", series=series, marks=marks, note=significance(everything))
+    ends = bounds(everything[0]["name"])
+    return Panel(title, unit, "place", series=series, marks=marks, note=significance(everything), bounds=ends)
+
+
+def bounds(name: str) -> tuple[float | None, float | None] | tuple[()]:
+    """Between what a reading of that name must lie.
+
+    >>> bounds("PC1 share"), bounds("belief decoded, R²"), bounds("bits lost to ablation")
+    ((0.0, 1.0), (None, 1.0), ())
+    """
+    if name.startswith(("key cosine", "PC1 share")):
+        return 0.0, 1.0
+    most_one = name.endswith((", R²", ", PC1")) or name.startswith("adjusted Rand")  # PC1 alone: of an R² along it
+    return (None, 1.0) if most_one else ()
 
 
 def _null(name: str, found: Sequence[tuple[str, np.ndarray]]) -> Series:

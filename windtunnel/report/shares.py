@@ -5,16 +5,18 @@ Networks of a study have their shares in its cells; those of other runs in their
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from windtunnel.report.chart import Table
 from windtunnel.report.curves import scored_on
+from windtunnel.report.grouping import row_names
 from windtunnel.report.own_shares import KEY
 from windtunnel.report.palette import KEYS
 from windtunnel.report.source import Source
-from windtunnel.report.words import enumerated, listed, share, short
+from windtunnel.report.words import enumerated, share, short
 from windtunnel.study.quantity import number
 from windtunnel.study.scorecard import STATES, entries
 from windtunnel.study.scorecard import Row as Measured
@@ -50,6 +52,7 @@ class Field:
     spoken      the state as it is written: see `scorecard.Row.spoken`
     mean, ends  the share and its interval;  left  bits that the subject is still away from exact inference
     level       depth of colour: 0 below the line of "absent", LEVELS for what is realised, even steps between
+    run         whose share it is, where the row is that of several runs
     """
 
     state: str
@@ -60,6 +63,7 @@ class Field:
     left: str
     told: str
     level: int
+    run: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,11 +81,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A network and its share, or None, for each column."""
+    """A network and its share, or None, for each column.  about: its architecture, where it is called after a run."""
 
     name: str
     variant: bool
     shares: list[Field | None]
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -142,26 +147,38 @@ def _notes(source: Source, rows: Sequence[Measured]) -> list[str]:
 
 
 def primitives(source: Source) -> Primitives:
-    """Plain recipes first, in the order of the architectures."""
+    """Plain recipes first, in the order of the architectures; runs alone by architecture."""
     found: dict[str, dict[tuple[str, str], Field]] = {}
     columns: dict[tuple[str, str], Column] = {}
     cells: dict[str, str] = {}  # subject -> one of its cells
     measured = rows_of(source)
+    runs = row_names(source, measured)
+    several = {subject for subject, count in Counter(runs.values()).items() if count > 1}
     for row in measured:
         at = row.primitive, row.world
         column = columns.setdefault(at, Column(*at, short(row.record["base_bits"]), []))
         if row.network:
-            found.setdefault(row.subject, {})[at] = _field(row)
-            cells.setdefault(row.subject, row.cell)
+            subject = runs.get(row.cell, row.subject)
+            field = _field(row)
+            found.setdefault(subject, {})[at] = replace(field, run=row.subject) if subject in several else field
+            cells.setdefault(subject, row.cell)
         else:
             column.scale.append((row.subject, _field(row)))
     order = sorted(columns, key=lambda at: (PRIMITIVES.index(at[0]), len(at[1]), at[1]))
 
-    def place(subject: str) -> tuple[Any, ...]:
-        name = cells[subject]
-        return source.variant(name), KEYS.get(source.model(name), len(KEYS)), subject
+    def variant(subject: str) -> bool:
+        return source.head is not None if subject in several else source.variant(cells[subject])
 
-    rows = [Row(s, place(s)[0], [found[s].get(at) for at in order]) for s in sorted(found, key=place)]
+    def place(subject: str) -> tuple[Any, ...]:
+        model = source.model(cells[subject])
+        beside = variant(subject) if source.head is not None else False  # among runs alone nothing is the plain one
+        return beside, KEYS.get(model, len(KEYS)), model, subject not in several, subject
+
+    def about(subject: str) -> str:
+        model = source.model(cells[subject])
+        return "" if cells[subject] in source.cells or subject in several or model in subject else model
+
+    rows = [Row(s, variant(s), [found[s].get(at) for at in order], about(s)) for s in sorted(found, key=place)]
     return Primitives([columns[at] for at in order], rows, _notes(source, measured))
 
 
@@ -178,8 +195,7 @@ def _field(row: Measured) -> Field:
         low, high = (record["share"].get(part) for part in ("low", "high"))
         ends = "" if None in (low, high) else f"[{share(low)}, {share(high)}]"
         shown = share(mean)
-    left = f"{short(record['kl_bits'], 2)} bits"
-    return Field(state, row.spoken, SIGNS[state], shown, ends, left, row.told, level)
+    return Field(state, row.spoken, SIGNS[state], shown, ends, f"{short(row.left_bits, 2)} bits", row.told, level)
 
 
 def depth(share: float) -> int:
@@ -216,13 +232,13 @@ def realised(source: Source) -> str:
 
 
 def own_told(source: Source) -> str:
-    """The shares of runs outside a study in one sentence; empty where there is none."""
+    """The share of a run outside a study in one sentence; of several the table tells, and this is empty."""
     told = [
         f"{row.subject}: {row.primitive} {row.spoken}, share {one.mean} {one.ends}".rstrip()
         for row in rows_of(source)
         if row.network and row.cell not in source.cells and (one := _field(row))
     ]
-    return f"{listed(told)} (0 like B, the best predictor without it, 1 exact)." if told else ""
+    return f"{told[0]} (0 like B, the best predictor without it, 1 exact)." if len(told) == 1 else ""
 
 
 def _in_worlds(primitive: str, realised: list[bool]) -> str:

@@ -45,6 +45,7 @@ class Source:
     refused   networks that could not be looked into: name -> why
     judge     the full-size study that the ledger was taken from, where this study judges no claim itself
     asked     the command by which all this was asked for
+    surveyed  name -> the settings of the run's own survey
     """
 
     path: Path
@@ -56,6 +57,7 @@ class Source:
     refused: Mapping[str, InputError] = field(default_factory=dict)
     judge: Path | None = None
     asked: Asked = field(default_factory=Asked)
+    surveyed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def networks(self) -> dict[str, Mapping[str, Any]]:
@@ -161,7 +163,7 @@ def read(
     head = study.head() if study.exists() else None
     cells = study.cells() if head is not None else {}
     ledger, judge = _judged(study) if head is not None else ([], None)
-    readings = _readings(cells, {**zoo, **own})  # a damaged survey is told before minutes are spent
+    readings, surveyed = _readings(cells, {**zoo, **own})  # a damaged survey is told before minutes are spent
     exhibits, refused = gather(path, own, device, say)
     refused = damaged | refused
     if head is None and own.keys() <= refused.keys():  # a page of shipped networks is not what was asked for
@@ -175,7 +177,7 @@ def read(
         for name, record in exhibits.items()
         if name not in refused and (with_zoo or record["origin"]["source"] != "zoo")
     }
-    return Source(path, head, cells, ledger, kept, readings, refused, judge, asked)
+    return Source(path, head, cells, ledger, kept, readings, refused, judge, asked, surveyed)
 
 
 def _why_none(path: Path, refused: Mapping[str, InputError], asked: Asked) -> str:
@@ -199,14 +201,16 @@ def _judged(study: StudyFolder) -> tuple[list[dict[str, Any]], Path | None]:
 
 def _readings(
     cells: Mapping[str, Mapping[str, Any]], subjects: Mapping[str, Subject]
-) -> dict[str, list[dict[str, Any]]]:
-    """What the study's instruments found, and what `windtunnel inspect` found later that they had not looked at."""
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, dict[str, Any]]]:
+    """What the study's instruments found, and what `windtunnel inspect` found later that they had not looked at; and
+    with which settings it did."""
+    settings: dict[str, dict[str, Any]] = {}
     found = {name: list(cell["survey"]) for name, cell in cells.items() if cell.get("survey")}
     for name, subject in subjects.items():
         if (survey := subject.survey()) is not None:
-            mine = found.setdefault(name, [])
+            mine, settings[name] = found.setdefault(name, []), survey.settings
             known = {record["name"] for record in mine if record.get("value") is not None}
             records = [record for record in to_dict(survey)["records"] if record["name"] not in known]
             made = {"revision": survey.settings.get("revision", 0)}
             mine += [r | made | {"where": {"seed": r["seed"], **r.get("where", {})}} for r in records]
-    return found
+    return found, settings

@@ -6,6 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 LONGEST = 40  # letters of a value that is told as it is
+SPOKEN = {
+    "replacement": ("without replacement", "with replacement"),
+    "mixed": ("a fixed number of pairs", "mixed numbers of pairs"),
+}
+"""What is so or not so, as one says it: when it is not, when it is."""
+
+
+def spoken(part: str, value: Any) -> str:
+    """A field of a tunnel in words.
+
+    >>> spoken("length", 6), spoken("replacement", False), spoken("sorted", True)
+    ('length 6', 'without replacement', 'sorted: yes')
+    """
+    if isinstance(value, bool):
+        return SPOKEN.get(part, (f"{part}: no", f"{part}: yes"))[value]
+    return f"{part} {value}"
 
 
 def told_apart(tunnel: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> str:
@@ -21,7 +37,7 @@ def told_apart(tunnel: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -
     ['its own emission, number 1', 'its own emission, number 2']
     """
     differs = [part for part, value in tunnel.items() if any(rival.get(part) != value for rival in rivals)]
-    told = [f"{part} {tunnel[part]}" for part in differs if tunnel[part] is not None and not _long(tunnel[part])]
+    told = [spoken(part, tunnel[part]) for part in differs if tunnel[part] is not None and not _long(tunnel[part])]
     own = [part for part in differs if _long(tunnel[part])]
     if own:
         told.append(f"its own {' and '.join(own)}{_which(tunnel, rivals, own)}")

@@ -26,13 +26,13 @@ LABELS: dict[str, str] = dict(
 def headline(source: Source) -> list[str]:
     """What came out: the answer in one line, and what a reader should know beside it."""
     if source.head is None:
-        return [line for line in (_closest(source), own_told(source)) if line]
+        return [line for line in (*_closest(source), own_told(source)) if line]
     judged, measured = _judged(source), realised(source)
     if judges(source):
         return [*judged, measured] if measured else judged
     if measured and source.judge is not None:
         return [f"A demonstration in small networks: {measured}", *judged]
-    return [measured or _closest(source), *judged]
+    return [*([measured] if measured else _closest(source)), *judged]
 
 
 def section_says(source: Source) -> str:
@@ -67,17 +67,25 @@ def _judged(source: Source) -> list[str]:
     return [f"{line}." if source.judge is None else f"{line}, says the full-size study in {source.judge}."]
 
 
-def _closest(source: Source) -> str:
+def _closest(source: Source) -> list[str]:
+    """The network closest to exact inference; of several tunnels one line each, as their bits do not compare."""
     found = scores(source)
     zoo = {name for name, record in source.exhibits.items() if record["origin"]["source"] == "zoo"} - {*source.networks}
     found = {name: score for name, score in found.items() if name not in zoo} or found  # the page is about one's own
-    best = min(found, key=lambda name: number(found[name]["mean"]), default=None)
-    if best is None:
-        return "No network and no verdict yet."
-    on = scored_on(source.exhibits[best]["curves"]) if best not in source.networks else ""
-    return (
-        f"The closest network, {best}, is {bits(found[best]['mean'])} from exact inference{f' ({on})' if on else ''}."
-    )
+    worlds = source.worlds(found)
+    if not worlds:
+        return ["No network and no verdict yet."]
+
+    def told(names: list[str]) -> str:
+        best = min(names, key=lambda name: number(found[name]["mean"]))
+        on = scored_on(source.exhibits[best]["curves"]) if best not in source.networks else ""
+        who = f"the closest of {len(names)} networks, `{best}`," if len(names) > 1 else f"`{best}`"
+        return f"{who} is {bits(found[best]['mean'])} from exact inference{f' ({on})' if on else ''}."
+
+    lines = [told(names) for names in worlds.values()]
+    if len(lines) == 1:
+        return [lines[0][:1].upper() + lines[0][1:]]
+    return [f"{len(found)} networks in {len(lines)} tunnels.", *map(": ".join, zip(worlds, lines, strict=True))]
 
 
 def tally(source: Source) -> dict[str, int]:

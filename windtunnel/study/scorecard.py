@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from windtunnel.study.quantity import number
 from windtunnel.study.share import Share
 from windtunnel.study.trials import PRIMITIVES
 
@@ -32,6 +33,13 @@ class Row:
     def no_better(self) -> bool:
         """Is it a network that came out behind B?  See `Share.no_better`."""
         return self.network and Share.of_record(self.record).no_better
+
+    @property
+    def left_bits(self) -> float:
+        """KL that is left: the mean over seeds; where these fall apart, that of the median which is told instead."""
+        if self.record["bimodal"]:
+            return (1 - number(self.record["median"])) * number(self.record["base_bits"])
+        return number(self.record["kl_bits"])
 
     @property
     def spoken(self) -> str:

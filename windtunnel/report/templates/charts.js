@@ -141,6 +141,12 @@ const crowded = (panel) => {
   return lines.length > MANY && new Set(lines.filter((s) => s.role !== "exact").map((s) => Boolean(s.variant))).size > 1; // plain ones are left
 };
 const without = (panel, left) => (panel.series ? { ...panel, series: panel.series.filter((s) => !left(s)) } : panel);
+// As it is drawn: no bar of an interval reaches what cannot be; the same as `within` in chart.py.
+function within(panel) {
+  if (!panel.bounds) return panel;
+  const [least, most] = panel.bounds, clip = (ends) => ends && ends.map((v) => (v === null ? v : Math.min(Math.max(v, least ?? -Infinity), most ?? Infinity)));
+  return { ...panel, series: panel.series.map((s) => ({ ...s, low: clip(s.low), high: clip(s.high) })) };
+}
 const WIDE = 460; // pixels from which on a panel has room for names beside its lines
 
 // Plotly lies in the page deflated and becomes a script when the first chart comes into sight: it takes a second to start,
@@ -174,7 +180,7 @@ function columnsFor(panels) {
 function drawChart(figure) {
   startPlotly();
   const chart = data.charts[figure.dataset.chart], pick = figure.querySelector("[data-pick]");
-  let panels = chart.views[pick ? pick.value : Object.keys(chart.views)[0]];
+  let panels = chart.views[pick ? pick.value : Object.keys(chart.views)[0]].map(within);
   const many = panels.some(crowded);
   if (many || figure.querySelector("[data-all]")) {
     const all = option(figure, "all", make("input", { type: "checkbox" }), "", "variants too");

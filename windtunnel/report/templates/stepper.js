@@ -27,6 +27,12 @@ if (byId("stepper") && data.stepper.length) {
     return shown.attention ? shown.attention.subarray(row, row + length) : null;
   }
 
+  // Where the bars end: one scale for all steps of an episode, so that a bar that grows is a belief that does.
+  function barEnd() {
+    const most = [shown.exact, shown.model].flatMap((who) => who[state.episode].map((belief) => Math.max(...belief)));
+    return [0.1, 0.25, 0.5, 1].find((end) => Math.max(...most) <= end) ?? 1;
+  }
+
   function drawBeliefs(exact, model, label) {
     const order = exact.map((_, i) => i);
     if (order.length > 2 * TOP) { // the likeliest, and the truth wherever it is
@@ -34,9 +40,8 @@ if (byId("stepper") && data.stepper.length) {
       if (!order.includes(label)) order[TOP - 1] = label;
     }
     byId("step-beliefs").classList.toggle("few", order.length <= 8);
-    const most = Math.max(...exact, ...model);
-    const full = [0.1, 0.25, 0.5, 1].find((end) => most <= end) ?? 1; // what a full bar stands for
-    byId("step-scale").textContent = `a full bar is ${full}`;
+    const full = barEnd();
+    byId("step-scale").textContent = `bars from 0 to ${full}`;
     byId("step-beliefs").replaceChildren(...order.map((i) => {
       const bar = (kind, value) => make("div", { class: "bar " + kind, style: `width: ${Math.min(100, (100 * value) / full)}%` });
       const row = make("div", { class: "belief" + (i === label ? " truth" : "") },
