@@ -144,6 +144,7 @@ def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
     independent scores.
     """
     for name, estimate in (("a", a), ("b", b)):
+        require(isinstance(estimate, Estimate), name, estimate, "an estimate of a score, e.g. score.kl_bits")
         seeds, over = len(estimate.per_seed), estimate.over
         if over != "seeds":
             raise InputError(f"{name} = an interval over {over}: a paired ratio needs scores of two or more seeds")
@@ -151,6 +152,8 @@ def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
             raise InputError(f"{name}.per_seed = {estimate.per_seed.tolist()}: a ratio needs positive, finite values")
         if seeds != len(a.per_seed):
             raise InputError(f"b has {seeds} seeds, a has {len(a.per_seed)}: a paired ratio needs equally many")
+    if a.episodes != b.episodes:
+        raise InputError(f"b is over {b.episodes} episodes, a over {a.episodes}: a paired ratio needs the same ones")
     ratios = a.per_seed / b.per_seed
     low, high, _ = t_interval(ratios, "log")
     return Ratio(geometric_mean(ratios), low, high, ratios)
@@ -176,6 +179,7 @@ class PoissonBootstrap:
         # Two 16-bit draws come from one 32-bit word; an odd row would leave half a word behind at each chunk's end.
         require(replicates > 0 and replicates % 2 == 0, "replicates", replicates, "even and positive")
         self.replicates = replicates
+        self.sequences = 0  # of which some readout was selected
         self.generator = np.random.Generator(np.random.Philox(seed))
         self.sums = WeightedSums(replicates, metrics, readouts, device)
 
@@ -184,6 +188,12 @@ class PoissonBootstrap:
         words = self.generator.integers(0, 1 << 16, size=(values.shape[1], self.replicates), dtype=np.uint16)
         weights = torch.from_numpy(_POISSON_OF_WORD[words]).to(values.device)
         self.sums.add(weights.double().T, values, mask)
+        self.sequences += int(mask.any(1).sum())
+
+    def interval(self, replicates: np.ndarray) -> tuple[float, float]:
+        """Of a statistic, from its value in each replicate (B,).  A single sequence has no spread, hence no interval:
+        every replicate that drew it says the same, which is not certainty."""
+        return percentile_interval(replicates) if self.sequences > 1 else (math.nan, math.nan)
 
 
 def _poisson_table() -> np.ndarray:
