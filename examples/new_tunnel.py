@@ -179,7 +179,9 @@ def _(tunnel: Coins) -> dict[str, Tunnel]:
 
 if __name__ == "__main__":
     tunnel = Coins()
-    wt.tunnels.check(tunnel)  # shapes, ranges, probabilities; whether the belief is right only a test of yours can tell
+    print(
+        wt.tunnels.check(tunnel)
+    )  # shapes, ranges, and whether labels fall as the belief says; exactness is for a test
     run = wt.train(tunnel, "transformer", preset="quick", steps=150, supervision="posterior", device="cpu")
     for name, predictor in {"this run": run, **wt.baselines(tunnel)}.items():
         print(f"{name:12} {wt.evaluate(predictor, tunnel, episodes=2000).kl_bits.mean:.4f} bits from the exact belief")
