@@ -129,3 +129,13 @@ def test_an_installed_package_brings_its_networks(monkeypatch, tmp_path):
     (package / "zoo_data").mkdir(parents=True)
     monkeypatch.setattr(wt, "__file__", str(package / "__init__.py"))
     assert zoo.folder() == package / "zoo_data"
+
+
+def test_a_network_trained_apart_from_the_study_is_told_apart(planted):
+    assert "Each but urn-transformer is the seed of its cell" in zoo.table()
+    assert "; urn-transformer was trained apart from it." in zoo.table()
+
+
+def test_the_rest_are_seeds_of_the_study():
+    """A sweep may have chosen the rate, as it did for hmm-transformer."""
+    assert "Each but urn-transformer is" in zoo.table()
