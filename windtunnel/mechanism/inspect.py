@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from windtunnel.environment import environment
-from windtunnel.errors import InputError, require_int
+from windtunnel.errors import InputError, did_you_mean, require_int
 from windtunnel.fidelity.predictor import NotNumbers, Predictor, checked_log_probs, evaluation_mode
 from windtunnel.geometry.gather import label, untrained_twins
 from windtunnel.geometry.guard import guarded
@@ -141,10 +141,12 @@ def selected(only: Iterable[str] | None) -> tuple[list[str], list[Missing]]:
         return list(NAMES), []
     asked = [only] if isinstance(only, str) else list(only)
     wanted = [name for name in NAMES if name in asked]
-    allowed = f"no such instrument: must be one of {', '.join(NAMES)}"
+    every, strangers = ", ".join(NAMES), [name for name in asked if name not in NAMES]
+    hints = {name: did_you_mean(name, NAMES) for name in strangers}
     if not wanted:
-        raise InputError(f"only = {','.join(asked)!r}: must name at least one of {', '.join(NAMES)}")
-    return wanted, [Missing(name, allowed) for name in asked if name not in NAMES]
+        hint = hints[strangers[0]] if len(strangers) == 1 else ""
+        raise InputError(f"only = {','.join(asked)!r}{hint}: must name at least one of {every}")
+    return wanted, [Missing(name, f"no such instrument{hints[name]}: must be one of {every}") for name in strangers]
 
 
 def inspect(

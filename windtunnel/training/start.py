@@ -24,7 +24,7 @@ from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
 from windtunnel.training.rehearsal import Shape, rehearse
 from windtunnel.training.run import Run
-from windtunnel.training.schedule import never_peaks
+from windtunnel.training.schedule import never_peaks, shortened
 from windtunnel.training.sitting import Say, Sitting
 from windtunnel.training.trackers import Tracker, open_tracker
 from windtunnel.training.trackers import say as print_line
@@ -148,7 +148,7 @@ def apply_options(
     if never_peaks(changed) and {"warmup", "steps"} & mine.keys():
         given = changed.schedule.warmup
         require("warmup" not in mine, "warmup", given, f"at most steps = {changed.steps}")
-        changed = changed.with_options(warmup=changed.steps // 10)
+        changed = changed.with_options(warmup=shortened(given, changed.steps))
         say(f"warm-up shortened from {given} steps to {changed.schedule.warmup}: there are only {changed.steps} in all")
     return changed
 
