@@ -63,4 +63,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS, *_HOMES})
+    own = (name for name in globals() if name.startswith("__"))  # not what this file imports
+    return sorted({*own, *_ROOMS, *_HOMES})

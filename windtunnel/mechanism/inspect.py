@@ -73,7 +73,9 @@ class Survey:
 
     def __repr__(self) -> str:
         """On one line: whose, and how much; `measurements()` has the numbers."""
-        of = self.settings.get("run") or self.settings.get("model") or "a run in memory"
+        recipe = self.settings.get("recipe", {})
+        unnamed = f"{recipe['model']} on {recipe['tunnel']['name']}" if recipe else "a network"
+        of = self.settings.get("run") or self.settings.get("model") or recipe.get("name") or unnamed
         found, asked = sum(1 for _ in self.measurements()), len(set(self._timed().values()))
         return f"<Survey of {of}: {found} measurements by {asked} instruments, {len(self.missing)} missing>"
 
@@ -118,11 +120,11 @@ class Survey:
     def rows(self) -> list[dict[str, Any]]:
         """Every measurement as one flat record, e.g. for `pandas.DataFrame(survey.rows())`.
 
-        Its place has a column for each part (`where: layer`); `null` is the mean of the strongest null.
+        Its place has a column for each part (`where_layer`); `null` is the mean of the strongest null.
         """
         return [
             {"instrument": entry.instrument, "seed": entry.seed, "name": found.name}
-            | {f"where: {part}": value for part, value in found.where.items()}
+            | {f"where_{part}": value for part, value in found.where.items()}
             | {part: getattr(found, part) for part in ("value", "low", "high", "over", "unit", "strongest_null")}
             | {"null": None if (null := found.strongest_null) is None else float(np.mean(found.nulls[null]))}
             | {part: getattr(found, part) for part in ("effect", "p_value", "searched", "note")}

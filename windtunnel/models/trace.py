@@ -38,6 +38,7 @@ def trace(
     inputs = episodes.inputs if isinstance(episodes, Episodes) else episodes
     require(isinstance(inputs, Inputs), "episodes", episodes, "episodes, or their inputs")
     require_device(str(device))
+    _require_fit(model, inputs, episodes)
     kept: dict[str, Tensor] = {}
     with evaluation_mode([model]):
         for first in range(0, max(1, len(inputs)), chunk):  # once for no episodes: names are looked at, and have shapes
@@ -50,6 +51,23 @@ def trace(
                     kept[name] = torch.empty(len(inputs), *value.shape[1:], dtype=value.dtype, device=device)
                 kept[name][first : first + len(value)] = value
     return kept
+
+
+def _require_fit(model: nn.Module, inputs: Inputs, episodes: Episodes | Inputs) -> None:
+    """Raise where a network that says for which sizes it was built is shown episodes of others."""
+    sizes = getattr(model, "sizes", None)
+    if sizes is None:
+        return
+    width = 0 if inputs.features is None else inputs.features.shape[-1]
+    require(sizes.feature_width == width, "the model's feature_width", sizes.feature_width, f"the episodes' {width}")
+    if isinstance(episodes, Episodes):
+        classes = episodes.posterior.shape[-1]
+        require(sizes.classes == classes, "the model's classes", sizes.classes, f"the episodes' {classes}")
+    if inputs.tokens.numel():
+        last = int(inputs.tokens.max())
+        require(
+            last < sizes.vocabulary, "the model's vocabulary", sizes.vocabulary, f"above the episodes' token {last}"
+        )
 
 
 def has_taps(model: nn.Module) -> bool:

@@ -56,13 +56,21 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in folder().glob("*/card.json"))
 
 
-def card(name: str) -> dict[str, Any]:
+class Card(dict[str, Any]):
+    """What is known about a network, as its card.json has it; shown on one line."""
+
+    def __repr__(self) -> str:
+        kl = Quantity.of_record(self["scores"]["home"]["kl_bits"]).brief(2)
+        return f"<Card of {self['name']}: {self['parameters']:,} parameters, KL {kl} bits; keys {', '.join(self)}>"
+
+
+def card(name: str) -> Card:
     """What is known about a network."""
     found = names()
     if not found:
         raise InputError(f"network = {name!r}: there is none in {folder()}")
     require_choice("network", name, found)
-    return read_versioned(folder() / name / "card.json", FORMAT)
+    return Card(read_versioned(folder() / name / "card.json", FORMAT))
 
 
 def tunnel(name: str) -> tunnels.Tunnel:
