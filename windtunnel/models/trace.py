@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require, whole_number
 from windtunnel.fidelity.predictor import evaluation_mode
+from windtunnel.models.base import Sizes
 from windtunnel.models.home import home
 from windtunnel.models.taps import Record, require_matched
 from windtunnel.tunnels.episodes import Episodes, Inputs
@@ -54,20 +55,19 @@ def trace(
 
 
 def _require_fit(model: nn.Module, inputs: Inputs, episodes: Episodes | Inputs) -> None:
-    """Raise where a network that says for which sizes it was built is shown episodes of others."""
+    """Raise where a network that says for which sizes it was built (`models.Sizes`) is shown episodes of others."""
     sizes = getattr(model, "sizes", None)
-    if sizes is None:
+    if not isinstance(sizes, Sizes):
         return
-    width = 0 if inputs.features is None else inputs.features.shape[-1]
-    require(sizes.feature_width == width, "the model's feature_width", sizes.feature_width, f"the episodes' {width}")
+    found = {"feature_width": 0 if inputs.features is None else inputs.features.shape[-1]}
     if isinstance(episodes, Episodes):
-        classes = episodes.posterior.shape[-1]
-        require(sizes.classes == classes, "the model's classes", sizes.classes, f"the episodes' {classes}")
-    if inputs.tokens.numel():
-        last = int(inputs.tokens.max())
-        require(
-            last < sizes.vocabulary, "the model's vocabulary", sizes.vocabulary, f"above the episodes' token {last}"
-        )
+        found["classes"] = episodes.posterior.shape[-1]
+    for name, value in found.items():
+        built = getattr(sizes, name)
+        require(built == value, f"the model's {name}", built, f"the episodes' {value}")
+    last = int(inputs.tokens.max()) if inputs.tokens.numel() else 0
+    room = last < sizes.vocabulary
+    require(room, "the model's vocabulary", sizes.vocabulary, f"above the episodes' token {last}")
 
 
 def has_taps(model: nn.Module) -> bool:
