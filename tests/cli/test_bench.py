@@ -120,6 +120,8 @@ def test_plain_text_lines_up():
     ("words", "parts"),
     [
         ("--only trainings", ["--only = 'trainings'", "training, seeds", "hmm/lstm"]),
+        ("--only", ["--only has no value", "a word or several"]),
+        ("--only ,", ["--only has no value", "a word or several"]),
         ("--plot x.txt", ["--plot = 'x.txt'", ".png"]),
         ("--device tpu", ["device = 'tpu'", "cpu"]),
         ("--read no-such-file.json", ["no-such-file.json", "cannot be read"]),
