@@ -2,11 +2,18 @@
 
     P(coin c | tosses 1 … t) ∝ Π over tosses of  bias_c (heads)  or  1 − bias_c (tails)
 
-The class is all that training and fidelity need.  The functions below it say more about the world, and each one opens
-something: baselines to compare with, the primitive that it tests, interventions with a known answer.
+Part 1 is all that is required: with it the world can be sampled, checked, trained on and scored.  Each function of the
+parts after it may be left out, and opens something:
+
+    part 2   what to compare with                    wt.baselines, windtunnel baselines and evaluate
+    part 3   the primitive that it tests             wt.primitives, a line of windtunnel evaluate
+    part 4   what the representation may hold        the instruments `beliefs` (beyond a window) and `alignment`
+    part 5   interventions with a known answer       `patch`, `dose`, `swap`, `flip`, `exchange`, `shift`
+
 Run:  python examples/new_tunnel.py
 Or:   windtunnel --plugin examples.new_tunnel train coins transformer --coins 3 --out runs/coins
 """
+# ruff: noqa: E402 (each part imports what it needs, so that it can be left out as it stands)
 
 import math
 from dataclasses import dataclass, replace
@@ -18,14 +25,9 @@ from torch import Tensor
 
 import windtunnel as wt
 from windtunnel.errors import require_int, require_number
-from windtunnel.fidelity import Predictor
-from windtunnel.fidelity.baselines import own_baselines
-from windtunnel.geometry.task import Target, attention_targets, window_belief
-from windtunnel.mechanism import Donors, donors
-from windtunnel.mechanism.chance import derangement
-from windtunnel.mechanism.worlds import Edited, exchange, flip, shifted
 from windtunnel.tunnels import Episodes, Inputs, Source, Tunnel
 
+# ---------------------------------------------------------------- part 1, required: the world and its exact belief
 WHICH, TOSSED = 0, 1  # sites of the random stream: each drawn number has its own, so that none depends on the batch
 
 
@@ -102,7 +104,11 @@ class Coins(Tunnel):
 wt.tunnels.register("coins", Coins)
 
 
-# --- what to compare with, and the primitive that is tested: what does counting add to the last toss?
+# ---------------------------------------------------------------- part 2: what to compare with
+from windtunnel.fidelity import Predictor
+from windtunnel.fidelity.baselines import own_baselines
+
+
 @dataclass(frozen=True)
 class LastToss:
     """Exact inference from the last toss alone."""
@@ -118,12 +124,17 @@ def _(tunnel: Coins) -> dict[str, Predictor]:
     return {"last-toss": LastToss(tunnel)}
 
 
+# ---------------------------------------------------------------- part 3: what does counting add to the last toss?
 @wt.study.trial.register
 def _(tunnel: Coins) -> wt.study.Trial:
     return wt.study.Trial("accumulation", without={"last-toss": LastToss(tunnel)})
 
 
-# --- geometry; `token_groups`, for `keys`, needs three rival tokens, and a coin has two sides
+# ---------------------------------------------------------------- part 4: what the representation may hold
+# `token_groups`, for `keys`, needs three rival tokens, and a coin has two sides.
+from windtunnel.geometry.task import Target, attention_targets, window_belief
+
+
 @window_belief.register
 def _(tunnel: Coins, episodes: Episodes, window: int) -> np.ndarray:
     """For `beliefs` beyond a window: the belief from the last few tosses alone."""
@@ -139,7 +150,13 @@ def _(tunnel: Coins, episodes: Episodes) -> dict[str, Target]:
     return {"tosses before": Target(np.broadcast_to(before, (len(episodes), *before.shape)), fixed=True)}
 
 
-# --- interventions: the tunnel recomputes the belief of every changed episode
+# ---------------------------------------------------------------- part 5: interventions with a known answer
+# The tunnel recomputes the belief of every changed episode.
+from windtunnel.mechanism import Donors, donors
+from windtunnel.mechanism.chance import derangement
+from windtunnel.mechanism.worlds import Edited, exchange, flip, shifted
+
+
 @donors.register
 def _(tunnel: Coins, episodes: Episodes, step: int | None = None, *, seed: int = 0) -> Donors:
     """For `patch`, `dose`, `swap`: another episode's tosses up to a step, one's own after it."""
@@ -177,9 +194,12 @@ def _(tunnel: Coins) -> dict[str, Tunnel]:
     return {"fairer coins": replace(tunnel, fairness=0.5)}
 
 
+# ---------------------------------------------------------------- all of it, run
 if __name__ == "__main__":
     tunnel = Coins()
-    wt.tunnels.check(tunnel)  # shapes, ranges, probabilities; whether the belief is right only a test of yours can tell
+    print(
+        wt.tunnels.check(tunnel)
+    )  # shapes, ranges, and whether labels fall as the belief says; exactness is for a test
     run = wt.train(tunnel, "transformer", preset="quick", steps=150, supervision="posterior", device="cpu")
     for name, predictor in {"this run": run, **wt.baselines(tunnel)}.items():
         print(f"{name:12} {wt.evaluate(predictor, tunnel, episodes=2000).kl_bits.mean:.4f} bits from the exact belief")

@@ -49,6 +49,7 @@ def test_lazy_names_resolve():
     for name in (*windtunnel._ROOMS, *windtunnel._HOMES):
         assert name in dir(windtunnel)
         assert getattr(windtunnel, name) is not None
+    assert not {"Any", "TYPE_CHECKING", "annotations", "importlib"} & {*dir(windtunnel)}
     with pytest.raises(AttributeError, match="no_such_room"):
         _ = windtunnel.no_such_room
 

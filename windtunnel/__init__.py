@@ -23,6 +23,7 @@ _HOMES = {  # name -> the room it lives in
     "evaluate": "fidelity",
     "equivalent_window": "fidelity",
     "trace": "models",
+    "edited": "models",
     "train": "training",
     "load": "training",
     "primitives": "study",
@@ -42,6 +43,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from windtunnel.fidelity import baselines as baselines
     from windtunnel.fidelity import equivalent_window as equivalent_window
     from windtunnel.fidelity import evaluate as evaluate
+    from windtunnel.models import edited as edited
     from windtunnel.models import trace as trace
     from windtunnel.study import primitives as primitives
     from windtunnel.study import reproduce as reproduce
@@ -61,4 +63,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS, *_HOMES})
+    own = (name for name in globals() if name.startswith("__"))  # not what this file imports
+    return sorted({*own, *_ROOMS, *_HOMES})

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, cast
 
+NEAR = 0.65  # how alike two words must be for one to be a slip for the other: hmn and hmm are, twice and times are not
 LONGEST = 300  # letters of a value that are repeated to the user
 
 
@@ -63,9 +64,13 @@ def with_article(name: str) -> str:
 def require_choice(field: str, value: object, choices: Iterable[object]) -> None:
     """Raise unless `value` is one of `choices`, which the message lists: all, or of very many the nearest."""
     choices = list(choices)
-    found = _is_single(value) and value in choices
-    listed = "one of " + _listed(str(value), list(map(str, choices)))
-    require(found, field, value, listed if choices else "left out: there is none to choose")
+    if _is_single(value) and value in choices:
+        return
+    require(len(choices) > 0, field, value, "left out: there is none to choose")
+    words = list(map(str, choices))
+    listed = _listed(str(value), words)
+    hint = did_you_mean(value, words) if listed == ", ".join(words) else ""  # else the nearest is listed first
+    raise InputError(f"{field} = {shown(value)}{hint}: must be one of {listed}")
 
 
 def _is_single(value: object) -> bool:
@@ -165,6 +170,17 @@ def unknown(what: str, word: str, known: Iterable[str]) -> str:
     "unknown option 'step' (did you mean steps?): must be one of steps, batch"
     """
     known = list(known)
-    near = difflib.get_close_matches(word, known, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"unknown {what} {word!r}{hint}: must be one of {', '.join(known)}"
+    return f"unknown {what} {word!r}{did_you_mean(word, known)}: must be one of {', '.join(known)}"
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """The known name that was probably meant, to be told after a mistyped one; nothing where none is near.
+
+    The dashes of an option make no two of them alike.
+
+    >>> did_you_mean("--step", ["--steps", "--batch"]), did_you_mean("--what", ["--batch"])
+    (' (did you mean --steps?)', '')
+    """
+    bare = {name.lstrip("-"): name for name in known}
+    near = difflib.get_close_matches(word.lstrip("-"), bare, n=1, cutoff=NEAR) if isinstance(word, str) else []
+    return f" (did you mean {bare[near[0]]}?)" if near else ""

@@ -140,3 +140,26 @@ def test_of_very_many_choices_the_nearest_are_told():
     assert str(caught.value).endswith(", … (100 in all)") and len(str(caught.value)) < 120
     with pytest.raises(InputError, match=r"must be one of cell-000, cell-001, cell-002$"):
         require_choice("only", "x", many[:3])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            "sample hmn",
+            "tunnel = 'hmn' (did you mean hmm?): must be one of bijection, hmm, recall, urn; or",
+        ),
+        ("train hmm gru --out x", "linear-attention; or a model of your own, by --plugin MODULE"),
+        ("train hmm transfomer --out x", "model = 'transfomer' (did you mean transformer?): must be one of"),
+        ("evaluate hmm-transfomer", "hmm-transfomer (did you mean hmm-transformer?): there is no such folder, and no"),
+        ("inspect hmm-lstm --only key", "--only = 'key' (did you mean keys?): must name at least one of keys, "),
+        ("inspect hmm-lstm --only keys, heads", "'heads': must follow the comma without a blank, as in keys,heads"),
+        ("bench --what", "unknown option '--what': must be one of --device"),
+        ("train urn lstm --replacement --out x", "--help` lists; --replacement is an option of bijection"),
+        ("sample urn --noise=0.1", "--concentration; --noise is an option of recall"),
+    ],
+)
+def test_what_was_probably_meant_is_told(words, told, capsys):
+    assert main(words.split()) == 2
+    said = capsys.readouterr().err
+    assert told in said and said.count("\n") == 1

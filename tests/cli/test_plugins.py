@@ -77,6 +77,17 @@ def test_a_plugin_serves_every_command(tmp_path):
     reasons = [line.rpartition(": ")[2] for line in done.stdout.splitlines() if line.startswith("not measured: ")]
     assert done.returncode == 0 and reasons and len(reasons) == len(set(reasons))  # one line for all who share one
 
+    (bare,) = json.loads(windtunnel(tmp_path, "runs", ".", "--json").stdout)["runs"]  # without the plugin
+    needs = "r: its tunnel 'small-world' must be registered first"
+    assert bare.pop("needs").startswith(needs) and bare["told"] == "small-world"
+    assert bare | {"told": run["told"]} == run
+    shown = windtunnel(tmp_path, "runs", ".").stdout
+    assert f"needs its plugin: {needs}" in shown and "finished" in shown and "damaged" not in shown
+    recipe = (tmp_path / "r" / "recipe.json").read_text()
+    (tmp_path / "r" / "recipe.json").write_text(recipe.replace('"steps": 2', '"steps": "two"'))
+    assert "damaged: r: steps = 'two': must be a whole number" in windtunnel(tmp_path, "runs", ".").stdout
+    (tmp_path / "r" / "recipe.json").write_text(recipe)
+
     done = windtunnel(tmp_path, "evaluate", "r")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "its tunnel 'small-world' must be registered first" in done.stderr and "--plugin MODULE" in done.stderr

@@ -6,16 +6,20 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.study.micro import micro
 from tests.study.planted import Planted
 from tests.study.plants import PLANTS
-from windtunnel.cli.ledger import print_ledger
+from windtunnel.cli.ledger import print_ledger, print_zoo
 from windtunnel.cli.main import main
+from windtunnel.fidelity import Estimate
 from windtunnel.study import presets, reproduce, zoo
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.folder.results import StudyFolder
+from windtunnel.study.quantity import Quantity
+from windtunnel.study.zoo import Checked
 
 
 @pytest.fixture
@@ -74,6 +78,18 @@ def test_quick_shows_the_committed_study_and_the_shipped_networks(tiny_quick, st
     shown = capsys.readouterr().out
     assert f"The full-size study, from {study}" in shown and f"{len(CLAIMS)} not tested at this scale" in shown
     assert re.search(r"bijection-tiny .* agrees", shown)
+    assert "agrees: now and card differ by no more than chance allows at 99%" in shown
+    assert "do not meet" not in shown
+
+
+def test_a_network_that_agrees_though_the_intervals_do_not_meet_is_explained(capsys):
+    """Twenty thousand episodes hold rare ones that two thousand need not."""
+    one = np.array([9.1e-6])
+    live = Estimate(9.1e-6, 7.5e-6, 1.1e-5, one, one, "sequences", "linear", 500)
+    card = Quantity(3.6e-5, 1.3e-5, 6.7e-5, "sequences")
+    print_zoo([Checked("recall-transformer", live, card, (500, 20_000))])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "The intervals of recall-transformer do not meet: most of a KL that small comes from rare episodes" in shown
 
 
 def test_an_interrupt_says_what_is_kept(tiny_quick, monkeypatch, capsys):

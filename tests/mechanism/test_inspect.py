@@ -48,7 +48,7 @@ def test_a_survey_is_a_table_with_a_row_for_every_measurement(survey):
     assert len(rows) == len(pairs)
     for row, (entry, found) in zip(rows, pairs, strict=True):
         assert (row["instrument"], row["seed"], row["name"]) == (entry.instrument, entry.seed, found.name)
-        assert {k.removeprefix("where: "): v for k, v in row.items() if k.startswith("where: ")} == dict(found.where)
+        assert {k.removeprefix("where_"): v for k, v in row.items() if k.startswith("where_")} == dict(found.where)
         assert np.array_equal([row[p] for p in ("value", "low", "high")], [found.value, found.low, found.high], True)
         assert row["p_value"] == found.p_value and (row["null"] is None) == (found.strongest_null is None)
         assert not any(isinstance(value, dict | list | np.ndarray) for k, value in row.items() if "where" not in k)

@@ -295,7 +295,11 @@ def test_the_traceback_of_a_mistake_inside_is_kept():
         ("transformer", {"width": 30, "heads": 2, "positions": "rope"}, "heads = 2: .* that makes heads of even width"),
         ("transformer", {"positions": "sine"}, "positions = 'sine': must be one of learned, rope, alibi, none"),
         ("transformer", {"colour": 3}, "transformer option = 'colour': must be one of depth, width, heads"),
-        ("transformer", {"preset": "paper"}, "transformer preset = 'paper': must be one of paper-bijection, paper-hmm"),
+        (
+            "transformer",
+            {"preset": "paper"},
+            r"transformer preset = 'paper' \(did you mean paper-hmm\?\): must be one of paper-bijection, paper-hmm",
+        ),
         ("transformer", {"preset": "paper-hmm", "params": 5}, "params = 5: must be left out with preset"),
         ("transformer", {"params": -1}, "params = -1: must be a whole number from 1 to 10000000000"),
         ("transformer", {"params": 1e6}, "params = 1000000.0: must be a whole number"),

@@ -9,6 +9,7 @@ from tests.models.cases import TUNNELS, every_device, every_variant, logits, loo
 from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.models.taps import Edit, Record
+from windtunnel.tunnels import HMM, Urn
 
 TUNNEL = TUNNELS["hmm-rows"]  # T = 11 positions, K = 5 readouts, C = 3 classes
 T = TUNNEL.positions
@@ -257,6 +258,23 @@ def test_a_name_that_is_none_is_told_every_name_there_is(variant):
 def test_what_cannot_be_traced_is_told_in_one_line(options, words):
     with pytest.raises(InputError) as error:
         models.trace(small("mlp-full", TUNNEL), **{"episodes": TUNNEL.sample(2)} | options)
+    assert str(error.value) == words
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (Urn(symbols=3, length=5), "the model's feature_width = 3: must be the episodes' 0"),
+        (HMM(states=4, symbols=2, length=5), "the model's feature_width = 3: must be the episodes' 4"),
+        (HMM(states=2, symbols=3, length=5), "the model's classes = 3: must be the episodes' 2"),
+        (HMM(states=3, symbols=3, length=5), "the model's vocabulary = 8: must be above the episodes' token 8"),
+    ],
+    ids=["none", "width", "classes", "vocabulary"],
+)
+def test_episodes_of_another_world_are_refused(other, words):
+    """Where sizes happened to leave room, they were read without a word."""
+    with pytest.raises(InputError) as error:
+        models.trace(small("mlp-position", TUNNEL), other.sample(20))
     assert str(error.value) == words
 
 

@@ -129,3 +129,19 @@ def test_an_installed_package_brings_its_networks(monkeypatch, tmp_path):
     (package / "zoo_data").mkdir(parents=True)
     monkeypatch.setattr(wt, "__file__", str(package / "__init__.py"))
     assert zoo.folder() == package / "zoo_data"
+
+
+def test_a_network_trained_apart_from_the_study_is_told_apart(planted):
+    assert "Each but urn-transformer is the seed of its cell" in zoo.table()
+    assert "; urn-transformer was trained apart from it." in zoo.table()
+
+
+def test_the_rest_are_seeds_of_the_study():
+    """A sweep may have chosen the rate, as it did for hmm-transformer."""
+    assert "Each but urn-transformer is" in zoo.table()
+
+
+def test_a_card_is_a_dict_that_is_shown_on_one_line(planted):
+    card = zoo.card("urn-transformer")
+    assert json.loads(json.dumps(card)) == card and len(repr(card)) < 300
+    assert repr(card).startswith("<Card of urn-transformer: ") and "bits; keys format, " in repr(card)

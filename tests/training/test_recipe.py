@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tests.training.cases import BIJECTION, SMALL_HMM, tiny
 from windtunnel import models
 from windtunnel.errors import InputError
+from windtunnel.study import zoo
+from windtunnel.study.presets import PRESETS, plan_for
 from windtunnel.training import Optimiser, Recipe, Schedule, recipe_for, train
 from windtunnel.training.recipes import generic, quick
 from windtunnel.training.standard import NAMED, STANDARD
@@ -258,6 +260,44 @@ def test_a_given_size_replaces_the_recipe_s_size_and_other_options_stay():
     changed = apply_options(recipe, None, {"depth": 1, "width": 16})
     assert changed.model_options == {"depth": 1, "width": 16, "positions": "none"}
     assert apply_options(changed, None, {"params": 5000}).model_options == {"params": 5000, "positions": "none"}
+
+
+@pytest.mark.parametrize("model", ["transformer", "mamba", "lstm", "linear-attention"])
+@pytest.mark.parametrize("shape", [{"depth": 3}, {"heads": 3}, {"depth": 2, "heads": 1}], ids=str)
+def test_another_depth_or_number_of_heads_keeps_the_size(model, shape):
+    """`train urn transformer --heads 3` had 857,810 parameters instead of 60,000."""
+    if "heads" in shape and "heads" not in (models.option_names(model) or ()):
+        return
+    recipe = apply_options(recipe_for(Urn(), model, "quick"), None, shape)
+    network = models.build(model, Urn(), quiet=True, **recipe.model_options)
+    assert abs(models.describe(network).params / 60_000 - 1) <= 0.01
+    assert {name: network.spec["config"][name] for name in shape} == shape  # type: ignore[union-attr]
+
+
+def test_a_size_that_cannot_be_kept_is_told():
+    said = []
+    changed = apply_options(recipe_for(Urn(), "mlp", "standard"), None, {"depth": 1}, say=said.append)
+    assert changed.model_options == {"depth": 1}
+    told = "no mlp of 2,670,000 parameters has depth = 1, so its size follows from that; width or params set it"
+    assert said == [told]
+
+
+def test_heads_leave_a_given_shape_alone():
+    recipe = tiny(model="transformer", model_options={"depth": 2, "width": 24})
+    assert apply_options(recipe, None, {"heads": 3}).model_options == {"depth": 2, "width": 24, "heads": 3}
+    assert apply_options(recipe, None, {"depth": 3}).model_options == {"depth": 3}
+
+
+def test_committed_recipes_and_plans_keep_their_networks():
+    """No option is given there, so nothing is fitted; the shipped networks are rebuilt from their recipes."""
+    cells = [cell.recipe for preset in PRESETS for cell in plan_for(preset).cells]
+    for recipe in [*(make() for make in NAMED.values()), *cells]:
+        assert apply_options(recipe, None, {"batch": recipe.batch}) == recipe
+    for name in zoo.names():
+        card = zoo.card(name)
+        recipe = Recipe.from_dict(card["recipe"])
+        network = models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
+        assert network.spec == card["model"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("seeds", "told"), [(0, "seeds = 0"), (-2, "seeds = -2"), (True, "seeds = True")])

@@ -173,6 +173,8 @@ MANY = {"lr": 0.01, "batch": 4, "steps": 7, "warmup": 1, "ladder": 0}
         ({"model_options": {"depth": 2, "width": 16}}, "heads = 2, not left out"),
         ({"model_options": SHAPE | {"positions": "rope"}}, "no positions, not 'rope'"),
         ({"lr": 0.01, "batch": 4}, "batch = 8, not 4, and lr = 0.003, not 0.01"),
+        ({"steps": 1, "warmup": 0}, "steps = 6, not 1"),  # the warm-up of 2 was shortened to fit
+        ({"steps": 1, "warmup": 1}, "steps = 6, not 1, and warmup = 2, not 1"),
         (MANY, "batch = 8, not 4, steps = 6, not 7, ladder = 3, not 0, and 2 more"),
     ],
 )

@@ -140,6 +140,17 @@ def print_zoo(checked: Sequence[Checked]) -> None:
         rows.append([one.name, live, card, "agrees" if one.agrees else "DIFFERS"])
     columns = ["network", "KL bits now, 95% interval", "KL bits on its card", ""]
     show.print_table("Shipped networks on fresh episodes", columns, rows, "lrrl")
+    rule = (
+        "agrees: now and card differ by no more than chance allows at 99%, where so few episodes are taken to vary at "
+        "least as much as those of the card."
+    )
+    tails = [one.name for one in checked if one.agrees and one.apart]
+    if tails:
+        rule += (
+            f" The intervals of {', '.join(tails)} do not meet: most of a KL that small comes from rare episodes, of "
+            "which few episodes may hold none, and their own interval is then too short."
+        )
+    show.print_text(rule, "dim")
 
 
 def _value(entry: Mapping[str, Any]) -> str:

@@ -9,12 +9,11 @@ depend on tyro's wording; nothing private of tyro is used.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
 import re
 import sys
 import types
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -22,7 +21,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import tyro
 
 from windtunnel.cli.pages import paragraphs
-from windtunnel.errors import InputError, unknown
+from windtunnel.errors import InputError, did_you_mean, unknown
 
 Form = TypeVar("Form")
 
@@ -43,10 +42,17 @@ class _Page(io.StringIO):
         return sys.__stdout__ is not None and sys.__stdout__.isatty()
 
 
-def parse(form: type[Form], words: Sequence[str], prog: str, others: Collection[str] = ()) -> Form:
+def parse(
+    form: type[Form],
+    words: Sequence[str],
+    prog: str,
+    others: Collection[str] = (),
+    elsewhere: Mapping[str, str] | None = None,
+) -> Form:
     """An instance of the dataclass `form`, filled from the command line.  --help prints and exits (SystemExit 0).
 
-    others  names that are no flags, but that its flag --option takes: whoever types one as a flag is told
+    others     names that are no flags, but that its flag --option takes: whoever types one as a flag is told
+    elsewhere  names that are flags of something else -> of what
     """
     if flag := _without_value(words):
         raise InputError(f"{flag} has no value: must be {allowed(_flags(form).get(flag, str))}")
@@ -68,7 +74,8 @@ def parse(form: type[Form], words: Sequence[str], prog: str, others: Collection[
         if get_origin(hint) is tuple and given(words, flag.lstrip("-")) and not _typed(words, flag).strip(", "):
             raise InputError(f"{flag} has no value: must be {allowed(hint)}")  # to tyro none at all is some
     if strangers:
-        raise InputError(_is_an_option(strangers, others) or _what_is_unknown(form, strangers[0], prog))
+        known = _is_an_option(strangers, others) or _is_split(strangers, words)
+        raise InputError(known or _what_is_unknown(form, strangers[0], prog) + _owner(strangers[0], elsewhere))
     _require_sizes(filled)
     return filled
 
@@ -214,15 +221,33 @@ def _is_an_option(strangers: Sequence[str], others: Collection[str]) -> str:
     return f"unknown option {flag!r}: must be `--option {name}={value or '…'}`, as it is one of the model's own"
 
 
+def _owner(word: str, elsewhere: Mapping[str, str] | None) -> str:
+    """What has an option of this name, to be told at the end of a line; otherwise nothing."""
+    flag = word.partition("=")[0]
+    name = flag.removeprefix("--").replace("-", "_")
+    return (
+        f"; {flag} is an option of {elsewhere[name]}"
+        if elsewhere and flag.startswith("--") and name in elsewhere
+        else ""
+    )
+
+
+def _is_split(strangers: Sequence[str], words: Sequence[str]) -> str:
+    """The line for a list with a blank in it, `--only keys, heads`; otherwise nothing."""
+    place = list(words).index(strangers[0]) if strangers[0] in words else 0
+    if place == 0 or not words[place - 1].endswith(",") or strangers[0].startswith("-"):
+        return ""
+    whole = words[place - 1] + strangers[0]
+    return f"unexpected word {strangers[0]!r}: must follow the comma without a blank, as in {whole}"
+
+
 def _what_is_unknown(form: type, word: str, prog: str) -> str:
     """One line for what is no option: all that there are, or where they are too many the command that lists them."""
     flags, word = list(_flags(form)), word.split("=")[0]
     if len(", ".join(flags)) > LISTED:
-        near = difflib.get_close_matches(word, flags, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
         page = " ".join(part for part in prog.split() if not part.isupper())  # without RUN, MODEL …
         what = "unknown option" if word.startswith("-") else "unexpected word"
-        return f"{what} {word!r}{hint}: must be an option that `{page} --help` lists"
+        return f"{what} {word!r}{did_you_mean(word, flags)}: must be an option that `{page} --help` lists"
     if not word.startswith("-"):
         return f"unexpected word {word!r}: must be one of the options {', '.join(flags)}"
     return unknown("option", word, flags)

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from windtunnel.cli.progress import say
-from windtunnel.errors import InputError, Unregistered, require
+from windtunnel.errors import InputError, Unregistered, did_you_mean, require
 from windtunnel.study import zoo
 from windtunnel.training import Run, load
 from windtunnel.training.folder import RunFolder
@@ -39,7 +39,9 @@ def open_run(folder: Path, command: str, *, step: int | None = None, device: str
         require(step is None, "--step", step, "left out for a shipped network, which has its last weights alone")
         return zoo.as_run(str(folder), device)
     if not folder.exists() and folder.name == str(folder) and (names := zoo.names()):
-        raise InputError(f"{folder}: there is no such folder, and no shipped network of that name ({', '.join(names)})")
+        hint = did_you_mean(str(folder), names)
+        shipped = f"no shipped network of that name ({', '.join(names)})"
+        raise InputError(f"{folder}{hint}: there is no such folder, and {shipped}")
     require_folder(folder)
     if not (folder / RUN).exists():
         if (folder / STUDY).exists():

@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from windtunnel.errors import InputError
 
@@ -39,6 +40,15 @@ _named: list[str] = []  # by the command line that is being run
 def named() -> list[str]:
     """The modules that `--plugin` named, for a command that tells what to type next; the environment's stay there."""
     return list(_named)
+
+
+@contextmanager
+def of_ones_own(kind: str) -> Iterator[None]:
+    """A name that is none of the registered ones may be somebody's own, whose plugin was not named."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error}; or a {kind} of your own, by {FLAG} MODULE") from None
 
 
 def load(modules: Iterable[str]) -> None:

@@ -97,8 +97,13 @@ class Bars:
         begun, first = self.first[seed]
         if step == first or step == self.steps:
             return ""
-        seconds = round((self.steps - step) * (time.monotonic() - begun) / (step - first))
-        return f"{seconds // 60}:{seconds % 60:02d} left"
+        return time_left(begun, step - first, self.steps - first)
+
+
+def time_left(begun: float, done: int, total: int) -> str:
+    """Minutes and seconds that the rest will take, if it goes on as it did since `begun`; `done` is above 0."""
+    seconds = round((total - done) * (time.monotonic() - begun) / done)
+    return f"{seconds // 60}:{seconds % 60:02d} left"
 
 
 Stage = Callable[[str, int, int], None]
@@ -116,19 +121,29 @@ def stages() -> Iterator[Stage]:
 
 
 @contextmanager
-def bar(wanted: bool = True) -> Iterator[Stage]:
+def bar(wanted: bool = True, *, share: bool = False) -> Iterator[Stage]:
     """A bar on the error stream that is gone when the job is done; nothing where no terminal is watching, or where it
-    is not wanted."""
+    is not wanted.
+
+    share  tell percents and the time left: for stages that are many, all alike, and of no interest by number
+    """
     if not (wanted and sys.stderr.isatty()):
         yield lambda name, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    columns = (BarColumn(24), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("", total=None)
-        yield lambda name, done, total: bars.update(task, description=name, completed=done, total=total)
+    counted = TaskProgressColumn() if share else MofNCompleteColumn()
+    told = (TextColumn("{task.description}"), TimeElapsedColumn(), TextColumn("{task.fields[left]}"))
+    begun = time.monotonic()
+
+    def tell(name: str, done: int, total: int) -> None:
+        left = f"gone  {time_left(begun, done, total)}" if share and done else ""
+        bars.update(task, description=name, completed=done, total=total, left=left)
+
+    with Progress(BarColumn(24), counted, *told, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None, left="")
+        yield tell
 
 
 _TELL_S = 5.0
@@ -139,16 +154,17 @@ _TELL_S = 5.0
 def bar_or_lines(wanted: bool = True) -> Iterator[Stage]:
     """A bar while a terminal is watching, else a line every few seconds, for a job of many short stages."""
     if not wanted or sys.stderr.isatty():
-        with bar(wanted) as told:
+        with bar(wanted, share=True) as told:
             yield told
         return
-    last = time.monotonic()
+    begun = last = time.monotonic()
 
     def tell(name: str, done: int, total: int) -> None:
         nonlocal last
         if time.monotonic() - last >= _TELL_S:
             last = time.monotonic()
-            print(f"{done + 1}/{total}  {name}", file=sys.stderr, flush=True)
+            left = f"  {time_left(begun, done, total)}" if done else ""
+            print(f"{done / total:.0%}  {name}{left}", file=sys.stderr, flush=True)
 
     yield tell
 

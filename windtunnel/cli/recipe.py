@@ -70,7 +70,7 @@ class RecipeFlags:
     name: Annotated[str | None, shown("STR")] = None
     """What to call it in tables."""
     params: Int = None
-    """Size of the model in parameters."""
+    """Size of the model in parameters; the recipe's, unless a width is given."""
     depth: Int = None
     """Its number of blocks."""
     width: Int = None

@@ -14,10 +14,12 @@ from windtunnel.cli.flags import Switch
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_folder
 from windtunnel.cli.tunnel import brief
-from windtunnel.errors import InputError
-from windtunnel.training import Run, load
+from windtunnel.errors import InputError, Unregistered
+from windtunnel.training import Recipe, Run, load
 from windtunnel.training.files import plain_record
+from windtunnel.training.folder import RunFolder
 from windtunnel.training.lock import is_locked
+from windtunnel.training.lost_list import lost_list
 from windtunnel.training.run_folders import run_folders
 
 
@@ -46,6 +48,8 @@ def run(words: list[str]) -> None:
         for record in found:
             if record["state"] == "damaged":
                 show.print_text(f"damaged: {reason(Path(record['run']), record['why'])}")
+            elif "needs" in record:
+                show.print_text(f"needs its plugin: {reason(Path(record['run']), record['needs'])}")
 
 
 # What reading a run folder raises when its files hold something else than they should.
@@ -61,7 +65,10 @@ def reason(path: Path, why: object) -> str:
 def _record(path: Path) -> dict[str, Any]:
     """Where a run stands; for a damaged one, what is wrong."""
     try:
-        return _read(load(path))
+        try:
+            return _read(load(path))
+        except Unregistered as error:  # nothing is wrong with it
+            return _read_without_tunnel(path) | {"needs": str(error)}
     except DAMAGE as error:
         return {"run": str(path), "state": "damaged", "why": " ".join(f"{error or type(error).__name__}".split())}
 
@@ -89,6 +96,17 @@ def _read(run: Run) -> dict[str, Any]:
         "seconds": run.seconds()["train"],
         "state": "finished" if run.finished else "running" if is_locked(run.folder.path) else "unfinished",
     }
+
+
+def _read_without_tunnel(path: Path) -> dict[str, Any]:
+    """Where a run stands whose tunnel is not registered here: a stand-in's serves, as only its own would be asked."""
+    folder = RunFolder(path)
+    plain = folder.plain_recipe()
+    recipe = Recipe.from_dict(plain | {"tunnel": tunnels.to_dict(tunnels.Urn())})
+    for seed in recipe.seeds:
+        if lost_list(folder.seed(seed), recipe):
+            raise InputError(f"{path}: the list of checkpoints of seed {seed} is lost")
+    return _read(Run(recipe, path=path)) | {"tunnel": plain["tunnel"], "told": plain["tunnel"]["name"]}
 
 
 def _parameters(run: Run) -> int | None:

@@ -13,6 +13,7 @@ from windtunnel import models, tunnels
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Float, Switch
 from windtunnel.cli.parse import leading
+from windtunnel.cli.plugins import of_ones_own
 from windtunnel.cli.progress import Several, say, watch
 from windtunnel.cli.recipe import RecipeFlags, recipe_from
 from windtunnel.cli.tunnel import describe, parse_tunnel
@@ -76,7 +77,8 @@ def _split(words: list[str]) -> tuple[str, list[str]]:
     if not words or words[0] not in tunnels.names() or words[1:2] in (["-h"], ["--help"]):
         return "", words
     model, rest = leading(f"train {words[0]}", words[1:], f"a model, one of {', '.join(models.names())}")
-    require_choice("model", model, models.names())
+    with of_ones_own("model"):
+        require_choice("model", model, models.names())
     return model, [words[0], *rest]
 
 

@@ -20,6 +20,7 @@ from windtunnel import models, tunnels
 from windtunnel.cli.flags import shown
 from windtunnel.cli.pages import listed, paragraphs
 from windtunnel.cli.parse import given, leading, parse
+from windtunnel.cli.plugins import of_ones_own
 from windtunnel.errors import InputError, require
 from windtunnel.tunnels import Tunnel
 
@@ -38,14 +39,16 @@ def parse_tunnel(
         print(_help(command, name, then))
         raise SystemExit(0)
     chosen, rest = leading(name, words, f"a tunnel, one of {', '.join(tunnels.names())}")
-    cls = tunnels.get(chosen)
+    with of_ones_own("tunnel"):
+        cls = tunnels.get(chosen)
     twin = _twin(cls)
     names = _names(twin)
     for shared in set(_names(command)) & set(names):
         raise InputError(f"tunnel {chosen}: its field {shared!r} must be renamed, `{name}` has an option of that name")
     form = make_dataclass(command.__name__, [("tunnel", twin)], bases=(command,), kw_only=True, frozen=True)
     form.__doc__ = command.__doc__
-    options: Any = parse(form, rest, prog=f"windtunnel {name} {chosen} {then}".rstrip(), others=others)
+    prog = f"windtunnel {name} {chosen} {then}".rstrip()
+    options: Any = parse(form, rest, prog, others, elsewhere=_elsewhere())
     values = {option: getattr(options.tunnel, option) for option in names}
     for option, hint in get_type_hints(cls).items():
         if values.get(option) == "none" and types.NoneType in get_args(hint):
@@ -53,6 +56,15 @@ def parse_tunnel(
     if "matrices" in values:
         values |= _fixed_chain(values.pop("matrices"), values, rest)
     return cls(**values), options
+
+
+def _elsewhere() -> dict[str, str]:
+    """Options of tunnels -> the tunnels that have them."""
+    owners: dict[str, list[str]] = {}
+    for known in tunnels.names():
+        for option in _names(tunnels.get(known)):
+            owners.setdefault(option, []).append(known)
+    return {option: " and ".join(names) for option, names in owners.items()}
 
 
 def _names(cls: type) -> list[str]:

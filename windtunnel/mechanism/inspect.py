@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from windtunnel.environment import environment
-from windtunnel.errors import InputError, require_int
+from windtunnel.errors import InputError, did_you_mean, require_int
 from windtunnel.fidelity.predictor import NotNumbers, Predictor, checked_log_probs, evaluation_mode
 from windtunnel.geometry.gather import label, untrained_twins
 from windtunnel.geometry.guard import guarded
@@ -73,7 +73,9 @@ class Survey:
 
     def __repr__(self) -> str:
         """On one line: whose, and how much; `measurements()` has the numbers."""
-        of = self.settings.get("run") or self.settings.get("model") or "a run in memory"
+        recipe = self.settings.get("recipe", {})
+        unnamed = f"{recipe['model']} on {recipe['tunnel']['name']}" if recipe else "a network"
+        of = self.settings.get("run") or self.settings.get("model") or recipe.get("name") or unnamed
         found, asked = sum(1 for _ in self.measurements()), len(set(self._timed().values()))
         return f"<Survey of {of}: {found} measurements by {asked} instruments, {len(self.missing)} missing>"
 
@@ -118,11 +120,11 @@ class Survey:
     def rows(self) -> list[dict[str, Any]]:
         """Every measurement as one flat record, e.g. for `pandas.DataFrame(survey.rows())`.
 
-        Its place has a column for each part (`where: layer`); `null` is the mean of the strongest null.
+        Its place has a column for each part (`where_layer`); `null` is the mean of the strongest null.
         """
         return [
             {"instrument": entry.instrument, "seed": entry.seed, "name": found.name}
-            | {f"where: {part}": value for part, value in found.where.items()}
+            | {f"where_{part}": value for part, value in found.where.items()}
             | {part: getattr(found, part) for part in ("value", "low", "high", "over", "unit", "strongest_null")}
             | {"null": None if (null := found.strongest_null) is None else float(np.mean(found.nulls[null]))}
             | {part: getattr(found, part) for part in ("effect", "p_value", "searched", "note")}
@@ -141,10 +143,12 @@ def selected(only: Iterable[str] | None) -> tuple[list[str], list[Missing]]:
         return list(NAMES), []
     asked = [only] if isinstance(only, str) else list(only)
     wanted = [name for name in NAMES if name in asked]
-    allowed = f"no such instrument: must be one of {', '.join(NAMES)}"
+    every, strangers = ", ".join(NAMES), [name for name in asked if name not in NAMES]
+    hints = {name: did_you_mean(name, NAMES) for name in strangers}
     if not wanted:
-        raise InputError(f"only = {','.join(asked)!r}: must name at least one of {', '.join(NAMES)}")
-    return wanted, [Missing(name, allowed) for name in asked if name not in NAMES]
+        hint = hints[strangers[0]] if len(strangers) == 1 else ""
+        raise InputError(f"only = {','.join(asked)!r}{hint}: must name at least one of {every}")
+    return wanted, [Missing(name, f"no such instrument{hints[name]}: must be one of {every}") for name in strangers]
 
 
 def inspect(

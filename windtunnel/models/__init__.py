@@ -10,6 +10,7 @@ from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.build import build, from_spec, option_names, truth_names
 from windtunnel.models.compiled import compiled
 from windtunnel.models.describe import Description, describe
+from windtunnel.models.edited import Edited, edited
 from windtunnel.models.registry import names, register, summaries, unregister
 from windtunnel.models.taps import Edit, Record, Tap, chain, split_step, touch
 from windtunnel.models.trace import has_taps, tap_names, trace
@@ -30,6 +31,8 @@ __all__ = [
     "Adapted",
     "compiled",
     "trace",
+    "edited",
+    "Edited",
     "tap_names",
     "has_taps",
     "Tap",

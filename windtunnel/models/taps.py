@@ -19,6 +19,7 @@ without computing what leads to it.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
@@ -74,9 +75,17 @@ def require_matched(
     available = list(available)
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in available):
-            names = ", ".join(available if every is None else every()) or "(no taps)"
+            names = _near(pattern, list(available if every is None else every()))
             whole = "; what comes step by step is named without @" if "@" in pattern else ""
             raise InputError(f"tap name = {pattern!r}: must match one of {names}{whole}")
+
+
+def _near(word: str, names: list[str]) -> str:
+    """The names that a mistyped one may have been, or all of them: for a pattern, and where none is near."""
+    near = [] if any(sign in word for sign in "*?[@") else difflib.get_close_matches(word, names, n=5)
+    if near and len(near) < len(names):
+        return f"{', '.join(near)}, … ({len(names)} in all, see model.taps())"
+    return ", ".join(names) or "(no taps)"
 
 
 class Record:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require, whole_number
 from windtunnel.fidelity.predictor import evaluation_mode
+from windtunnel.models.base import Sizes
 from windtunnel.models.home import home
 from windtunnel.models.taps import Record, require_matched
 from windtunnel.tunnels.episodes import Episodes, Inputs
@@ -38,6 +39,7 @@ def trace(
     inputs = episodes.inputs if isinstance(episodes, Episodes) else episodes
     require(isinstance(inputs, Inputs), "episodes", episodes, "episodes, or their inputs")
     require_device(str(device))
+    _require_fit(model, inputs, episodes)
     kept: dict[str, Tensor] = {}
     with evaluation_mode([model]):
         for first in range(0, max(1, len(inputs)), chunk):  # once for no episodes: names are looked at, and have shapes
@@ -50,6 +52,22 @@ def trace(
                     kept[name] = torch.empty(len(inputs), *value.shape[1:], dtype=value.dtype, device=device)
                 kept[name][first : first + len(value)] = value
     return kept
+
+
+def _require_fit(model: nn.Module, inputs: Inputs, episodes: Episodes | Inputs) -> None:
+    """Raise where a network that says for which sizes it was built (`models.Sizes`) is shown episodes of others."""
+    sizes = getattr(model, "sizes", None)
+    if not isinstance(sizes, Sizes):
+        return
+    found = {"feature_width": 0 if inputs.features is None else inputs.features.shape[-1]}
+    if isinstance(episodes, Episodes):
+        found["classes"] = episodes.posterior.shape[-1]
+    for name, value in found.items():
+        built = getattr(sizes, name)
+        require(built == value, f"the model's {name}", built, f"the episodes' {value}")
+    last = int(inputs.tokens.max()) if inputs.tokens.numel() else 0
+    room = last < sizes.vocabulary
+    require(room, "the model's vocabulary", sizes.vocabulary, f"above the episodes' token {last}")
 
 
 def has_taps(model: nn.Module) -> bool:

@@ -78,8 +78,9 @@ def shares(
     require(isinstance(subjects, Mapping), "subjects", subjects, "subjects by name; `primitives` takes one by itself")
     asked = trial_of(tunnel)
     if asked is None:
-        known = "Urn, Bijection, HMM(dynamics='rotating'), Recall(noise=0); see study.trial for your own"
-        raise InputError(f"tunnel = {tunnel!r}: must be one that tests a primitive: {known}")
+        known = "Urn, Bijection, HMM(dynamics='rotating'), Recall(noise=0)"
+        own = "for your own there is wt.study.trial, see examples/new_tunnel.py"
+        raise InputError(f"tunnel = {tunnel!r}: must be one that tests a primitive: {known}; {own}")
     found = Sharing(tunnel, asked)
     subjects = {name: _wrapped(subject, tunnel) for name, subject in subjects.items()}
     options: dict[str, Any] = {"episodes": episodes, "seed": seed, "stream": stream, "device": device, "chunk": chunk}

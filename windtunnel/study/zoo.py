@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,21 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in folder().glob("*/card.json"))
 
 
-def card(name: str) -> dict[str, Any]:
+class Card(dict[str, Any]):
+    """What is known about a network, as its card.json has it; shown on one line."""
+
+    def __repr__(self) -> str:
+        kl = Quantity.of_record(self["scores"]["home"]["kl_bits"]).brief(2)
+        return f"<Card of {self['name']}: {self['parameters']:,} parameters, KL {kl} bits; keys {', '.join(self)}>"
+
+
+def card(name: str) -> Card:
     """What is known about a network."""
     found = names()
     if not found:
         raise InputError(f"network = {name!r}: there is none in {folder()}")
     require_choice("network", name, found)
-    return read_versioned(folder() / name / "card.json", FORMAT)
+    return Card(read_versioned(folder() / name / "card.json", FORMAT))
 
 
 def tunnel(name: str) -> tunnels.Tunnel:
@@ -115,6 +124,11 @@ class Checked:
         few, many = self.episodes
         noise = math.hypot(card, max(live, card * math.sqrt(many / few)))
         return abs(self.live.mean - self.card.mean) <= Z99 * noise
+
+    @property
+    def apart(self) -> bool:
+        """Do the two intervals not meet?"""
+        return self.live.low > self.card.high or self.live.high < self.card.low
 
 
 def check(name: str, *, episodes: int = 2000, seed: int = 2, device: str = "cpu") -> Checked:
@@ -194,15 +208,35 @@ def _short(commit: str | None) -> str:
     return "-".join([digits[:DIGITS], *rest])
 
 
+def _chosen() -> str:
+    """How the networks were chosen: those of a cell of the study, and those that were trained apart from it."""
+    from windtunnel.study.presets import plan_for  # not above: plans are long, and a network is loaded without them
+
+    cells = {cell.name: cell.recipe for cell in plan_for("paper").cells}
+    apart = [name for name in names() if not _of_cell(Recipe.from_dict(card(name)["recipe"]), cells)]
+    others = ", ".join(apart)
+    best = "is the seed of its cell with the lowest KL on the validation stream, so it is better than the mean"
+    if not apart:
+        return f"Each {best} of the seeds that the study reports."
+    was = "was" if len(apart) == 1 else "were"
+    return f"Each but {others} {best} of the seeds that the study reports; {others} {was} trained apart from it."
+
+
+def _of_cell(recipe: Recipe, cells: Mapping[str, Recipe]) -> bool:
+    """Is it one of the seeds of a cell, but for the learning rate, which a sweep may have chosen?"""
+    cell = cells.get(recipe.name)
+    if cell is None or not set(recipe.seeds) <= set(cell.seeds):
+        return False
+    return replace(recipe, optimiser=cell.optimiser, seeds=cell.seeds) == cell
+
+
 def table() -> str:
     """All networks as a Markdown table, for zoo/README.md."""
     lines = [
         "# Networks",
         "",
         "Written by `python docs/making/pages.py`; do not edit. Scores are of the weights as stored here, on test"
-        " episodes of the tunnel that each was trained in, in bits, with a 95% interval over sequences. Each is the"
-        " seed of its cell with the lowest KL on the validation stream, so it is better than the mean of the seeds that"
-        " the study reports.",
+        f" episodes of the tunnel that each was trained in, in bits, with a 95% interval over sequences. {_chosen()}",
         "",
         '    wt.zoo.load("hmm-mamba")      windtunnel evaluate hmm-mamba      windtunnel inspect hmm-mamba',
         "",

@@ -6,6 +6,7 @@ from typing import Any
 
 from windtunnel.errors import shown
 from windtunnel.training.recipe import Recipe
+from windtunnel.training.schedule import shortened
 
 MOST = 3  # differences that are named; of more, their number
 _ABSENT = object()
@@ -23,11 +24,19 @@ def differences(there: Recipe, here: Recipe) -> str:
             one, other = {"tunnel": one["tunnel"]}, {"tunnel": other["tunnel"]}
         for name in dict.fromkeys([*one, *other]):
             told = one.get(name, _ABSENT), other.get(name, _ABSENT)
-            if told[0] != told[1]:
+            if told[0] != told[1] and not (name == "warmup" and _follows(there, here)):
                 found.append(_told(name, *told))
     if len(found) > MOST:
         found[MOST:] = [f"{len(found) - MOST} more"]
     return ", and ".join([", ".join(found[:-1]), found[-1]]) if len(found) > 1 else "".join(found)
+
+
+def _follows(there: Recipe, here: Recipe) -> bool:
+    """Is one's warm-up that of the other, shortened to fit its steps?  Nobody asked for that one."""
+    pairs = ((there, here), (here, there))
+    return there.steps != here.steps and any(
+        shortened(one.schedule.warmup, other.steps) == other.schedule.warmup for one, other in pairs
+    )
 
 
 def _told(name: str, there: object, here: object) -> str:

@@ -99,7 +99,7 @@ class RunFolder:
 
     def stored_recipe(self) -> Recipe:
         """The recipe as recipe.json has it, whatever else is in the folder; a bad field is told with the file."""
-        plain = self._record().get("recipe")
+        plain = self.plain_recipe()
         world = plain.get("tunnel") if isinstance(plain, dict) else None
         name = world.get("name") if isinstance(world, dict) else None
         if isinstance(name, str) and name not in tunnels.names():
@@ -111,6 +111,10 @@ class RunFolder:
             return Recipe.from_dict(plain)
         except InputError as error:
             raise InputError(f"{self.path / 'recipe.json'}: {error}") from None
+
+    def plain_recipe(self) -> Any:
+        """The recipe as data, for whoever can do without its tunnel, which need not be registered here."""
+        return self._record().get("recipe")
 
     def spec(self) -> dict[str, Any] | None:
         """The exact shape of the model; None for a model that is not built in."""

@@ -33,6 +33,15 @@ def never_peaks(recipe: Recipe) -> bool:
     return recipe.schedule.warmup > recipe.steps
 
 
+def shortened(warmup: int, steps: int) -> int:
+    """The warm-up of a recipe, where the training is to have fewer steps than that.
+
+    >>> shortened(50, 800), shortened(50, 20)
+    (50, 2)
+    """
+    return steps // 10 if warmup > steps else warmup
+
+
 def ladder_steps(steps: int, rungs: int) -> list[int]:
     """Log-spaced steps from 1 to the last, the last always among them.
 

@@ -13,7 +13,8 @@ import torch
 
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, plain_number, require, require_number, unknown, whole_number
-from windtunnel.models.build import option_names
+from windtunnel.models.base import Sizes
+from windtunnel.models.build import has_config, option_names, resolve
 from windtunnel.models.registry import Factory, find, is_built_in, require_factory
 from windtunnel.models.registry import names as model_names
 from windtunnel.training.files import require_path
@@ -23,7 +24,7 @@ from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
 from windtunnel.training.rehearsal import Shape, rehearse
 from windtunnel.training.run import Run
-from windtunnel.training.schedule import never_peaks
+from windtunnel.training.schedule import never_peaks, shortened
 from windtunnel.training.sitting import Say, Sitting
 from windtunnel.training.trackers import Tracker, open_tracker
 from windtunnel.training.trackers import say as print_line
@@ -142,17 +143,53 @@ def apply_options(
             seeds = tuple(range(whole_number("seeds", seeds, 1, 10_000)))
         mine["seeds"] = seeds
     if theirs:
-        size = {"params", "depth", "width", "heads", "preset", "ff_width"}
-        # A given size replaces the recipe's size; it is not mixed with it.
-        kept = {k: v for k, v in recipe.model_options.items() if not (size & theirs.keys() and k in size)}
-        mine["model_options"] = kept | theirs
+        mine["model_options"] = _sized(recipe, theirs, say)
     changed = recipe.with_options(**mine)
     if never_peaks(changed) and {"warmup", "steps"} & mine.keys():
         given = changed.schedule.warmup
         require("warmup" not in mine, "warmup", given, f"at most steps = {changed.steps}")
-        changed = changed.with_options(warmup=changed.steps // 10)
+        changed = changed.with_options(warmup=shortened(given, changed.steps))
         say(f"warm-up shortened from {given} steps to {changed.schedule.warmup}: there are only {changed.steps} in all")
     return changed
+
+
+_SIZE = {"params", "width", "preset"}  # of a model; each of them given replaces all that the recipe says of its shape
+_SHAPE = {"depth", "heads", "ff_width"}  # with which a number of parameters can be kept
+
+
+def _sized(recipe: Recipe, given: dict[str, Any], say: Say) -> dict[str, Any]:
+    """The model's options with those given.  Another depth or number of heads keeps the recipe's number of parameters;
+    where there is no such network, and for a recipe that gives a depth and a width, the size follows from the shape."""
+    before = recipe.model_options
+    if not (_SIZE | _SHAPE) & given.keys():
+        return before | given
+    bare = {name: value for name, value in before.items() if name not in _SIZE | _SHAPE}
+    if _SIZE & given.keys():
+        return bare | given
+    if "depth" in given:
+        kept = bare | {name: value for name, value in before.items() if name == "params"} | given
+    else:
+        kept = before | given
+    if "params" not in kept or _can_be_built(recipe, kept):
+        return kept
+    told = ", ".join(f"{name} = {given[name]}" for name in sorted(_SHAPE & given.keys()))
+    size = f"{recipe.model} of {kept['params']:,} parameters"
+    say(f"no {size} has {told}, so its size follows from that; width or params set it")
+    return bare | given
+
+
+def _can_be_built(recipe: Recipe, options: dict[str, Any]) -> bool:
+    """Is there a network of that size and shape?  Only counted, so it costs nothing where it is very large."""
+    found = find(recipe.model)
+    if not has_config(found):
+        return True
+    shape = {name: value for name, value in options.items() if name not in ("params", "preset", "max_length")}
+    sizes = Sizes.of(recipe.tunnel, options.get("max_length"))
+    try:
+        resolve(found, sizes, params=options["params"], preset=options.get("preset"), given=shape)
+    except InputError:
+        return False
+    return True
 
 
 def _own_name(factory: Factory) -> str:

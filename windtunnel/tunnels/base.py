@@ -33,7 +33,8 @@ class Tunnel(metaclass=TunnelType):
 
     To write one: give the sizes below, `draw` the latent world from counter-based randomness, and turn a latent
     world into `episodes` with its exact posterior.  `sample` is those two in a row, and holds what comes out to the
-    sizes and to what `Episodes` promises; `windtunnel.tunnels.check(tunnel)` does it when you like.
+    sizes and to what `Episodes` promises; `windtunnel.tunnels.check(tunnel)` does it when you like, and asks whether
+    labels fall as the belief says.
     """
 
     summary: ClassVar[str] = "registered by the user"

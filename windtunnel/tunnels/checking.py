@@ -6,7 +6,7 @@ Every batch that such a tunnel samples is looked at, not only a first one: a bel
 thousand episodes is as wrong as one that never sums to 1, and to look costs little beside a network that reads the
 batch.  A training step's own batch is not looked at, as it may be part of a captured graph; each validation is.  Nor
 are the package's tunnels: their tests ask far more.  An edited world may be impossible, its belief NaN; it is not
-sampled.
+sampled.  Whether the belief is the right one, `check` alone asks (`truth`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from windtunnel.accidents import accident
 from windtunnel.errors import InputError, one_of_kind, require, require_int, whole_number
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
+from windtunnel.tunnels.truth import gather, require_truth
 
 if TYPE_CHECKING:
     from windtunnel.tunnels.base import Tunnel
@@ -32,13 +33,16 @@ SAME = 1e-6  # how far the belief of an episode may differ from batch to batch: 
 LEAST = {"vocabulary": 1, "feature_width": 0, "classes": 1, "positions": 1, "readouts": 1}
 
 
-def check(tunnel: Tunnel, episodes: int = 64) -> None:
-    """Raise unless a tunnel keeps its promises on so many episodes; one line tells what was found and what is allowed.
+def check(tunnel: Tunnel, episodes: int = 64) -> str:
+    """Raise unless a tunnel keeps its promises; one line tells what was found and what is allowed.  Else "ok: …".
 
-    Sizes are whole numbers; tokens, features, readout, labels, posterior and latent have the shapes, types and ranges
-    that `Episodes` tells; every belief is finite, at least 0, sums to 1 and thinks what happened possible, in float64
-    and float32; an episode is the same whatever batch it is drawn in.  Whether a belief is the *right* one is not seen
-    from here: the tunnel's own tests must tell, by enumeration.
+    On so many episodes: sizes are whole numbers; tokens, features, readout, labels, posterior and latent have the
+    shapes, types and ranges that `Episodes` tells; every belief is finite, at least 0, sums to 1 and thinks what
+    happened possible, in float64 and float32; an episode is the same whatever batch it is drawn in.
+
+    On as many as can be had in a second, up to 4,096: labels fall as the belief says, and where two inputs are equal up
+    to a readout so are the beliefs.  A belief that passes may still be wrong by little, or in what no two inputs share
+    (see `truth`): that only the tunnel's own tests can tell, by enumeration.
     """
     from windtunnel.tunnels.base import require_tunnel  # not above: it imports this file
 
@@ -53,6 +57,13 @@ def check(tunnel: Tunnel, episodes: int = 64) -> None:
         same = torch.allclose(kept, other, 0, SAME) if one.is_floating_point() else torch.equal(kept, other)
         drawn = _Told(f"other ones for episode 1 when it is drawn as the second of {episodes} and as the first")
         require(same, _field(tunnel, field), drawn, "the same: all chance comes from the source that `draw` is given")
+
+    def draw(start: int, count: int) -> Episodes:
+        return draw_checked(tunnel, Source.open(0, "train", count, start=start), torch.float64)
+
+    numbers = tunnel.readouts * tunnel.classes + tunnel.positions * (1 + tunnel.feature_width)
+    found = require_truth(_field(tunnel, "posterior"), gather(draw, numbers), SAME)
+    return f"ok: {type(tunnel).__name__} keeps its promises; {found}"
 
 
 def is_foreign(tunnel: Tunnel) -> bool:
