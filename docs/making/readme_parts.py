@@ -19,8 +19,8 @@ from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.folder.files import markdown
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
+from windtunnel.study.primitive_rows import Row, in_order
 from windtunnel.study.quantity import Quantity, number
-from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.trials import PRIMITIVES
 from windtunnel.training.speed.records import world_of
 from windtunnel.training.standard import NAMED
@@ -103,7 +103,7 @@ def _filters(evidence: Evidence) -> list[list[str]]:
 
 def primitives(study: StudyFolder) -> str:
     """Who realises which primitive, networks first, then the predictors that show the scale at work."""
-    rows = scorecard(study.cells())
+    rows = in_order(study.cells())
     worlds = list(dict.fromkeys((row.primitive, row.world) for row in rows))
     worlds.sort(key=lambda place: PRIMITIVES.index(place[0]))
     found: dict[tuple[bool, str], dict[tuple[str, str], Row]] = {}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Switch, shown
-from windtunnel.cli.ledger import print_claim, print_costs, print_ledger, print_scorecard
+from windtunnel.cli.ledger import print_claim, print_costs, print_ledger, print_primitives
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_study
 from windtunnel.errors import InputError
@@ -46,7 +46,7 @@ def run(words: list[str]) -> None:
         for entry in entries:
             print_claim(entry)
     else:
-        print_scorecard(study.cells())
+        print_primitives(study.cells())
         print_ledger(entries, options.all)
         if options.all:
             print_costs(study.cells())

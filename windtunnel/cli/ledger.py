@@ -10,8 +10,8 @@ from typing import Any
 from windtunnel.cli import show
 from windtunnel.report.words import listed
 from windtunnel.study.folder.ledger import tally
+from windtunnel.study.primitive_rows import Row, in_order
 from windtunnel.study.quantity import number
-from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.share import REALISED
 from windtunnel.study.verdict import UNTESTED
 from windtunnel.study.zoo import Checked
@@ -21,9 +21,9 @@ FEW = 3  # names of a long list that are told
 REASON = 120  # characters of a reason beside others; --only tells it in full
 
 
-def print_scorecard(cells: Mapping[str, Mapping[str, Any]]) -> None:
+def print_primitives(cells: Mapping[str, Mapping[str, Any]]) -> None:
     """Which share of each primitive was realised, networks and reference predictors alike: a table per world."""
-    rows = scorecard(cells)
+    rows = in_order(cells)
     if not rows:
         show.print_text("no cell that tests a primitive is finished yet")
         return

@@ -9,7 +9,7 @@ from typing import Literal
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Float, Folder
-from windtunnel.cli.ledger import print_costs, print_ledger, print_scorecard, print_zoo
+from windtunnel.cli.ledger import print_costs, print_ledger, print_primitives, print_zoo
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import say, watch
 from windtunnel.study import reproduce, zoo
@@ -71,7 +71,7 @@ def run(words: list[str]) -> None:
 
 
 def _show_paper(study: StudyFolder) -> None:
-    print_scorecard(study.cells())
+    print_primitives(study.cells())
     print_ledger(study.ledger())
     print_costs(study.cells())
     show.print_text(study.told())
@@ -81,7 +81,7 @@ def _show_quick(study: StudyFolder, late: bool) -> None:
     show.print_text(
         "Demonstration: small worlds, small networks. It shows the scale at work and judges no claim.", "bold"
     )
-    print_scorecard(study.cells())
+    print_primitives(study.cells())
     done, planned = len(study.head()["finished"]), len(plan_for("quick").cells)
     if done < planned:
         show.print_text(f"{done} of {planned} cells are done: the same command goes on with the rest.", "bold")
@@ -90,7 +90,7 @@ def _show_quick(study: StudyFolder, late: bool) -> None:
         show.print_text("No full-size study here (results/paper); windtunnel reproduce --preset paper makes one.")
     else:
         show.print_text(f"The full-size study, from {full.path}", "bold")
-        print_scorecard(full.cells())
+        print_primitives(full.cells())
         print_ledger(full.ledger())
     names = zoo.names()
     if not names:

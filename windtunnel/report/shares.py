@@ -15,9 +15,9 @@ from windtunnel.report.own_shares import KEY
 from windtunnel.report.palette import KEYS
 from windtunnel.report.source import Source
 from windtunnel.report.words import enumerated, listed, share, short
+from windtunnel.study.primitive_rows import STATES, entries
+from windtunnel.study.primitive_rows import Row as Measured
 from windtunnel.study.quantity import number
-from windtunnel.study.scorecard import STATES, entries
-from windtunnel.study.scorecard import Row as Measured
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
 
@@ -47,7 +47,7 @@ BEHIND = (
 class Field:
     """One field of the primitives table.
 
-    spoken      the state as it is written: see `scorecard.Row.spoken`
+    spoken      the state as it is written: see `primitive_rows.Row.spoken`
     mean, ends  the share and its interval;  left  bits that the subject is still away from exact inference
     level       depth of colour: 0 below the line of "absent", LEVELS for what is realised, even steps between
     """
@@ -166,7 +166,7 @@ def primitives(source: Source) -> Primitives:
 
 
 def _field(row: Measured) -> Field:
-    """From a row of the scorecard."""
+    """From a row of the primitives table."""
     state, record = row.state, row.record
     mean = number(record["share"]["mean"])
     level = 0 if state == "void" else depth(number(record["median"]) if record["bimodal"] else mean)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.study.folder.kinds import NUMBER, Maybe, OrNull, Told, require_shape
-from windtunnel.study.scorecard import STATES
+from windtunnel.study.primitive_rows import STATES
 from windtunnel.study.trials import PRIMITIVES
 from windtunnel.study.verdict import OUTCOMES
 

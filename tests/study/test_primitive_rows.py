@@ -9,8 +9,8 @@ import pytest
 from tests.study.planted import Planted, around
 from windtunnel.report.shares import SIGNS, primitives, primitives_table
 from windtunnel.report.source import Source
+from windtunnel.study.primitive_rows import STATES, entries, in_order
 from windtunnel.study.quantity import Quantity
-from windtunnel.study.scorecard import STATES, entries, scorecard
 from windtunnel.study.share import Share
 
 
@@ -33,8 +33,8 @@ def cells() -> dict:
 
 def test_all_tables_tell_the_same(cells):
     source = Source(Path("here"), cells=cells)
-    told = {(row.subject, row.primitive, row.world, row.state) for row in scorecard(cells)}
-    assert len(told) == 6 == len(scorecard(cells))
+    told = {(row.subject, row.primitive, row.world, row.state) for row in in_order(cells)}
+    assert len(told) == 6 == len(in_order(cells))
     assert {tuple(row[:4]) for row in primitives_table(source).rows} == told
     shown = primitives(source)
     columns = [(column.primitive, column.world) for column in shown.columns]
@@ -51,7 +51,7 @@ def test_order_and_origin(cells):
     by_cell = [(row.cell, row.subject, row.network) for row in entries(cells)]
     assert by_cell[:2] == [("urn-transformer", "transformer", True), ("urn-lstm", "lstm", True)]
     assert [subject for _, subject, network in by_cell if not network] == ["B: window-1", "filter", "A window"]
-    ordered = [(row.primitive, row.subject) for row in scorecard(cells)]
+    ordered = [(row.primitive, row.subject) for row in in_order(cells)]
     assert ordered[:2] == [("accumulation", "lstm"), ("accumulation", "transformer")]
     assert [subject for _, subject in ordered[2:]] == ["transformer", "A window", "B: window-1", "filter"]
 

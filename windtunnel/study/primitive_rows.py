@@ -52,7 +52,7 @@ def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
                 yield Row(subject, *what, network, name, whole)
 
 
-def scorecard(cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def in_order(cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """All rows: by primitive and world, networks first, then the predictors that show the scale."""
     return sorted(
         entries(cells), key=lambda row: (PRIMITIVES.index(row.primitive), row.world, not row.network, row.subject)
