@@ -35,8 +35,8 @@ class Row:
 
     @property
     def spoken(self) -> str:
-        """The state as a table tells it: of a network behind B, "absent" alone would say too much."""
-        return f"{self.state} (no better than B)" if self.no_better and self.state != "void" else self.state
+        """The state as a table tells it, see `Share.spoken`."""
+        return Share.of_record(self.record).spoken if self.network else self.state
 
 
 def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:

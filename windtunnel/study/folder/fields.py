@@ -53,6 +53,7 @@ SHARE = {
     "successes": int,
     "median": NUMBER,
     "diverged": int,
+    "where": Maybe(str),
 }
 RECIPE = {
     "name": str,

@@ -232,12 +232,11 @@ def _leave_out(folder: RunFolder, recipe: Recipe) -> None:
 
 
 def _summary(name: str, record: dict[str, Any]) -> str:
-    """What came of a cell, on one line: the KL at all readouts, then the share of the primitive at those that need it,
-    where the KL may be another, beside that of the best predictor without it."""
+    """What came of a cell, on one line: the KL at all readouts, then the share of the primitive."""
     home, share = record["conditions"]["home"], record["primitive"]
     kl = f"KL {number(home['metrics']['kl_bits']['mean']):.3g} bits at all readouts" if "metrics" in home else ""
     told = [kl or home["missing"]]
-    told += [f"at those that need it, {Share.of_record(share)}"] if share else []
+    told += [str(Share.of_record(share))] if share else []
     told += [f"failed: {', '.join(record['failed'])}"] if record["failed"] else []
     told += [", ".join(f"{kind} {s:.0f} s" for kind, s in record["seconds"].items() if kind != "gpu")]
     return f"{name}: {'; '.join(told)}"
