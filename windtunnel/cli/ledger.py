@@ -33,10 +33,15 @@ def print_primitives(cells: Mapping[str, Mapping[str, Any]]) -> None:
         base = of_world[0].record
         title = f"{primitive}: {world}, where B = {base['base']} is {_number(base['base_bits'])} bits off"
         show.print_table(title, columns, map(_share_row, of_world), "llrrlr")
+    print_share_legend()
+
+
+def print_share_legend(more: str = "") -> None:
+    """What a share is, below any table of them; `more` is said at the end."""
     show.print_text(
         "share = 1 − KL / KL(B), its interval over seeds or, for one network, over sequences. B has every primitive "
         "but the one tested: it stands at 0, exact inference at 1. A network whose whole interval lies below 0 has "
-        "failed at more than the primitive, which shows nothing about the primitive itself.",
+        f"failed at more than the primitive, which shows nothing about the primitive itself. {more}".rstrip(),
         "dim",
     )
 

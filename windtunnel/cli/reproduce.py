@@ -11,7 +11,7 @@ from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Float, Folder
 from windtunnel.cli.ledger import print_costs, print_ledger, print_primitives, print_zoo
 from windtunnel.cli.parse import parse
-from windtunnel.cli.progress import say, watch
+from windtunnel.cli.progress import interruptible, say, watch
 from windtunnel.study import reproduce, zoo
 from windtunnel.study.folder.ledger import tally
 from windtunnel.study.folder.results import StudyFolder, committed
@@ -53,13 +53,8 @@ def run(words: list[str]) -> None:
     device = options.device or ("cpu" if options.preset == "quick" else None)
     limits = {"device": device, "max_minutes": options.max_minutes, "lanes": options.lanes}
     limits |= {"trainings": options.trainings}
-    try:
+    with interruptible(out):
         study = reproduce(options.preset, out, say=say, watch=watch, **limits)
-    except KeyboardInterrupt as stop:
-        if str(stop):  # training has said what it saved
-            raise
-        kept = f"interrupted; what is finished is kept in {out}, and the same command goes on from there"
-        raise KeyboardInterrupt(kept) from None
     if options.preset == "quick":
         _show_quick(study, late=time.monotonic() - began > LATE_S)
     else:

@@ -105,6 +105,16 @@ class Share:
         """In words, for where the primitive is named already."""
         return self._words(3)
 
+    @property
+    def brief(self) -> str:
+        """For a narrow table: `partial 0.3021 [0.2812, 0.3224]`."""
+        if self.state == "void":
+            return "void"
+        told = self.share.brief(4)
+        if self.bimodal:
+            told = f"in {self.successes} of {len(self.per_seed)} seeds, median {self.median:.3g}"
+        return f"{self.spoken} {told}" + (f", {self.diverged} diverged" if self.diverged else "")
+
     def _words(self, digits: int, who_b_is: str = "") -> str:
         """The state and its numbers; what is no number is left out."""
         if math.isnan(self.base_bits):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import torch
 from windtunnel import models
 from windtunnel.environment import environment
 from windtunnel.fidelity import Predictor, baselines
+from windtunnel.models.registry import is_built_in
 from windtunnel.study.plan import Cell
 from windtunnel.study.quantity import number, plain
 from windtunnel.study.running import measure
@@ -243,6 +244,7 @@ def _summary(name: str, record: dict[str, Any]) -> str:
 
 
 def _parameters(recipe: Recipe) -> int:
-    with torch.device("meta"):
+    """A built-in model is counted without its weights; one of somebody's own is looked at as it is built."""
+    with torch.device("meta") if is_built_in(recipe.model) else nullcontext():
         network = models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
     return models.describe(network).params
