@@ -14,6 +14,7 @@ from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_study
 from windtunnel.errors import InputError
 from windtunnel.study.folder.results import StudyFolder
+from windtunnel.study.presets import commands
 from windtunnel.study.verdict import DECIDED
 
 
@@ -61,7 +62,8 @@ def run(words: list[str]) -> None:
 def _entries(study: StudyFolder) -> list[dict[str, Any]]:
     """The ledger; one that is not there yet is told, and how to make it."""
     if not (study.path / "claims.json").exists():
-        again = f"windtunnel reproduce --preset {study.head()['preset']} --out {shlex.quote(str(study.path))}"
+        made = commands(study.head()["preset"], study.path, study.cells())
+        again = " && ".join(shlex.join(["windtunnel", *words]) for words in made)
         raise InputError(f"{study.path}: the study has no verdicts yet; `{again}` goes on")
     return study.ledger()
 

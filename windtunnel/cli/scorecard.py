@@ -84,4 +84,5 @@ def _print(card: Scorecard) -> None:
         show.print_text("Unfinished: the same command goes on with the rest.", "bold")
     print_share_legend("KL is that at all readouts, unless said.")
     folder = card.folder.path
-    show.print_text(f"results: {folder}; as a page: {Asked(plugins=plugins.named()).typed('report', folder)}")
+    page = Asked(plugins=plugins.named()).typed("report", folder, "--no-zoo")
+    show.print_text(f"results: {folder}; as a page: {page}")

@@ -18,6 +18,7 @@ from windtunnel.report.words import enumerated, listed, share, short
 from windtunnel.study.primitive_rows import STATES, entries
 from windtunnel.study.primitive_rows import Row as Measured
 from windtunnel.study.quantity import number
+from windtunnel.study.scorecard_plan import AGAIN
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
 
@@ -194,14 +195,17 @@ def depth(share: float) -> int:
 
 
 def realised(source: Source) -> str:
-    """Which architectures have which primitives, in one sentence; empty where none was measured."""
+    """Which architectures have which primitives, in one sentence; empty where none was measured.  A second, longer
+    chance counts instead of the first."""
     table = primitives(source)
     has: dict[tuple[str, ...], list[str]] = {}
+    longer = {row.name.removesuffix(AGAIN): row.shares for row in table.rows if row.name.endswith(AGAIN)}
     for row in table.rows:
         if row.variant:
             continue
         worlds: dict[str, list[bool]] = {}
-        for column, one in zip(table.columns, row.shares, strict=True):
+        last = [again or one for one, again in zip(row.shares, longer.get(row.name, row.shares), strict=True)]
+        for column, one in zip(table.columns, last, strict=True):
             if one is not None and one.state != "void":
                 worlds.setdefault(column.primitive, []).append(one.state == "realised")
         if worlds:

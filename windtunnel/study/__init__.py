@@ -8,7 +8,6 @@ model = zoo.load("hmm-transformer")
 """
 
 from windtunnel.study import zoo
-from windtunnel.study.card import Attempt, Scorecard
 from windtunnel.study.claim import Claim, judge
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.evidence import Evidence
@@ -17,6 +16,7 @@ from windtunnel.study.primitive_shares import primitives, shares
 from windtunnel.study.reproduce import reproduce
 from windtunnel.study.running.sitting import Scope
 from windtunnel.study.scorecard import scorecard
+from windtunnel.study.scorecard_result import Attempt, Scorecard
 from windtunnel.study.share import Share
 from windtunnel.study.trials import Trial, trial
 from windtunnel.study.verdict import Verdict

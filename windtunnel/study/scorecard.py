@@ -17,7 +17,6 @@ from pathlib import Path
 
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require, require_int
-from windtunnel.study.card import Scorecard
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.reproduce import reproduce
@@ -34,6 +33,7 @@ from windtunnel.study.scorecard_plan import (
     require_worlds,
     wants_longer,
 )
+from windtunnel.study.scorecard_result import Scorecard
 from windtunnel.study.share import Share
 from windtunnel.training.rehearsal import rehearse
 
