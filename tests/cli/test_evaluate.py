@@ -60,7 +60,7 @@ def test_too_few_steps_are_no_statement_about_an_architecture(runs, output, monk
     words = ("evaluate", runs / "deep" / "bijection", "--episodes", 50, "--device", "cpu")
     told = "what these weights reached in 12 steps, and says nothing about what the architecture can reach"
     assert f"{told}: `windtunnel scorecard transformer` tries" in " ".join(output(*words).split())
-    assert "reached in 4 steps" in " ".join(output(*words, "--step", 4).split())
+    assert "reached in 3 steps" in " ".join(output(*words, "--step", 3).split())
     assert "weights reached" not in output("evaluate", "urn-transformer", "--episodes", 50, "--device", "cpu")
     monkeypatch.setattr(wt.study.Share, "state", "realised")
     assert "weights reached" not in output(*words)
