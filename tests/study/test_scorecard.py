@@ -23,8 +23,8 @@ from windtunnel.study.quick_plan import quick
 from windtunnel.study.running import making
 from windtunnel.study.scorecard_plan import EPISODES, STEPS, WORLDS, plan
 
-URN = World("urn", wt.tunnels.Urn(symbols=5, length=8))
-PAIRS = World("pairs", wt.tunnels.Bijection(symbols=3, length=5, replacement=True))
+URN = World("few-draws", wt.tunnels.Urn(symbols=5, length=8))
+PAIRS = World("few-pairs", wt.tunnels.Bijection(symbols=3, length=5, replacement=True))
 TINY = (URN, PAIRS)
 BUDGET: dict[str, Any] = {"worlds": TINY, "steps": 12, "longer": 20}
 
@@ -88,28 +88,28 @@ def test_what_was_planted_is_told(card):
 def test_a_second_chance_is_taken_only_where_it_is_needed(card):
     steps = {pair: [attempt.steps for attempt in made] for pair, made in card.attempts.items()}
     assert steps == {
-        ("counter", "urn"): [12],
-        ("counter", "pairs"): [12, 240],
-        ("slow", "urn"): [12, 240],
-        ("slow", "pairs"): [12, 240],
+        ("counter", "accumulation"): [12],
+        ("counter", "binding"): [12, 240],
+        ("slow", "accumulation"): [12, 240],
+        ("slow", "binding"): [12, 240],
     }
-    first, second = card.attempts["slow", "urn"]
+    first, second = card.attempts["slow", "accumulation"]
     assert first.share.state in ("absent", "partial") and second.share.state == "realised"
-    assert second.cell == "urn-slow-longer" and second.seeds == first.seeds == (0,)
-    assert (card.folder.path / "runs" / "urn-slow-longer" / "recipe.json").exists()
-    assert not (card.folder.path / "runs" / "urn-counter-longer").exists()
+    assert second.cell == "few-draws-slow-longer" and second.seeds == first.seeds == (0,)
+    assert (card.folder.path / "runs" / "few-draws-slow-longer" / "recipe.json").exists()
+    assert not (card.folder.path / "runs" / "few-draws-counter-longer").exists()
 
 
 def test_both_budgets_and_what_they_do_not_show_are_told(card):
-    first, second = card.attempts["slow", "urn"]
+    first, second = card.attempts["slow", "accumulation"]
     lines = str(card).splitlines()
     told = f"  accumulation: {first.share.brief}, KL {first.kl_bits:.3g} bits after 12 steps, {second.share.brief}, KL "
     assert lines[3] == "slow, 1 parameters" and lines[4].startswith(told) and lines[4].endswith("after 240 steps")
     assert lines[2].startswith("  binding: absent (no better than B) -")
     assert "B, the best without binding: familiarity: 0, KL " in str(card)
     assert lines[-2] == (
-        "counter did not realise binding within 240 steps: what it reached with this budget, not what the architecture "
-        "cannot do"
+        "counter did not realise binding (absent) within 240 steps: what it reached with this budget, not what the "
+        "architecture cannot do"
     )
     assert len(card.remarks()) == 2
 
@@ -118,8 +118,9 @@ def test_the_plain_data(card):
     told = json.loads(json.dumps(card.to_dict(), allow_nan=False))
     slow = told["models"]["slow"]["accumulation"]
     assert told["finished"] and told["longer"] == 20 and slow["state"] == "realised" and not slow["to_come"]
-    assert [one["steps"] for one in slow["attempts"]] == [12, 240] and slow["base"]["name"] == "last-observation"
-    assert slow["attempts"][0]["share"]["state"] == card.attempts["slow", "urn"][0].share.state
+    assert [one["steps"] for one in slow["attempts"]] == [12, 240]
+    assert told["bases"]["accumulation"]["name"] == "last-observation"
+    assert slow["attempts"][0]["share"]["state"] == card.attempts["slow", "accumulation"][0].share.state
 
 
 def test_the_page_counts_the_second_chance_and_names_the_command(card):
@@ -133,8 +134,9 @@ def test_the_page_counts_the_second_chance_and_names_the_command(card):
 
 def test_without_a_second_chance(card):
     again = wt.scorecard("slow", card.folder.path, **BUDGET | {"longer": 1})  # nothing is trained for it
-    assert len(again.attempts["slow", "urn"]) == 1 and again.realised == {"slow": ()} and again.finished
-    assert "slow did not realise accumulation within 12 steps and binding within 12 steps" in str(again)
+    assert len(again.attempts["slow", "accumulation"]) == 1 and again.realised == {"slow": ()} and again.finished
+    (remark,) = again.remarks()
+    assert "accumulation (absent) within 12 steps and binding (absent) within 12 steps" in remark
 
 
 def test_what_is_made_is_kept_and_others_may_be_added(card):
@@ -169,13 +171,7 @@ def test_a_little_at_a_time(card, tmp_path):
     said: list[str] = []
     part = wt.scorecard(["counter", "slow"], tmp_path, **BUDGET, max_minutes=1e-4, say=said.append)
     assert not part.finished and "still to come" in str(part) and not part.remarks()
-    assert part.to_dict()["models"]["slow"]["binding"] == {
-        "world": "pairs",
-        "state": None,
-        "attempts": [],
-        "to_come": True,
-        "base": None,
-    }
+    assert part.to_dict()["models"]["slow"]["binding"] == {"state": None, "attempts": [], "to_come": True}
     assert "the same command goes on from here" in said[-1]
     assert wt.scorecard(["counter", "slow"], tmp_path, **BUDGET, max_minutes=10).attempts == card.attempts
 
@@ -193,7 +189,7 @@ def test_the_time_is_for_both_chances_together(tmp_path, monkeypatch):
 
 
 def test_seeds_that_fall_apart_are_told_by_number(card):
-    first = card.attempts["counter", "urn"][0]
+    first = card.attempts["counter", "accumulation"][0]
     some = replace(first.share, per_seed=(0.99, 0.98, 0.1), diverged=1)
     assert some.brief == "realised in 2 of 3 seeds, median 0.98, 1 diverged"
 
@@ -218,18 +214,19 @@ def test_the_budget_is_that_of_the_quick_study():
         ([], {}, "models = []: must be one or more names"),
         (Counting, {}, "must be one or more names, such as 'transformer'"),
         (["counter", "counter"], {}, "models = 'counter': must be given once each"),
-        (["counter", "ahead"], {}, "in the world urn: model ahead"),
-        (["counter", "urns-only"], {}, "in the world urn: model urns-only: its factory failed"),
-        ("references", {}, "urn-references would be two things"),
-        (["slow", "slow-longer"], {}, "urn-slow-longer would be two things"),
+        (["counter", "ahead"], {}, "in the world few-draws: model ahead"),
+        (["counter", "urns-only"], {}, "in the world few-draws: model urns-only: its factory failed"),
+        ("references", {}, "few-draws-references would be two things"),
+        (["slow", "slow-longer"], {}, "few-draws-slow-longer would be two things"),
         ("a/b", {}, "model = 'a/b': must be a name that a file can have"),
         ("counter", {"steps": 0}, "steps = 0: must be"),
         ("counter", {"longer": 0}, "longer = 0: must be"),
         ("counter", {"seeds": 0}, "seeds = 0: must be"),
-        ("counter", {"max_minutes": 0}, "max_minutes = 0: must be above 0"),
+        ("counter", {"max_minutes": 0}, "max_minutes = 0: must be a finite number above 0"),
         ("counter", {"device": "tpu"}, "device = 'tpu'"),
         ("counter", {"worlds": ()}, "worlds = (): must be"),
         ("counter", {"worlds": (URN, replace(URN, name="other"))}, "which no other world tests"),
+        ("counter", {"worlds": (replace(URN, name="urn"),)}, "world = 'urn': must be another name than those of the"),
         ("counter", {"worlds": (World("plain", wt.tunnels.HMM()),)}, "world plain = HMM("),
     ],
 )
@@ -241,9 +238,9 @@ def test_refusals(models, options, line, tmp_path):
 
 def test_a_folder_with_something_else_is_refused_at_once(card, tmp_path, monkeypatch):
     monkeypatch.setattr(making, "train", lambda **options: pytest.fail("nothing may be trained"))
-    with pytest.raises(InputError, match=r"urn-counter.json: was made with another recipe"):
+    with pytest.raises(InputError, match=r"few-draws-counter.json: was made with another recipe"):
         wt.scorecard(["transformer", "counter"], card.folder.path, **BUDGET | {"steps": 13})
-    with pytest.raises(InputError, match=r"pairs-counter-longer.json: was made with another recipe"):
+    with pytest.raises(InputError, match=r"few-pairs-counter-longer.json: was made with another recipe"):
         wt.scorecard(["transformer", "counter"], card.folder.path, **BUDGET | {"longer": 21})
     (tmp_path / "study.json").write_text((card.folder.path / "study.json").read_text().replace("scorecard", "quick"))
     with pytest.raises(InputError, match="holds a study of preset 'quick': must be 'scorecard'"):
@@ -258,7 +255,7 @@ def test_an_architecture_that_has_changed_its_size_is_not_shown_with_old_numbers
 
     wt.models.unregister("slow")
     wt.models.register("slow", larger)
-    with pytest.raises(InputError, match=r"urn-slow.json: was made with 1 parameters, slow has 3 now"):
+    with pytest.raises(InputError, match=r"few-draws-slow.json: was made with 1 parameters, slow has 3 now"):
         wt.scorecard("slow", card.folder.path, **BUDGET)
     wt.models.unregister("slow")
     wt.models.register("slow", lambda tunnel: Counting(tunnel, 0.0))

@@ -68,12 +68,9 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _print(card: Scorecard) -> None:
-    columns = ["architecture", "parameters", *(f"{card.primitive(world)}\n{world.name}" for world in card.worlds)]
-    rows = [
-        [model, card.size(model), *("\n".join(card.told(model, world)) for world in card.worlds)]
-        for model in card.models
-    ]
-    bases = [card.bases.get(world.name) for world in card.worlds]
+    columns = ["architecture", "parameters", *(f"{primitive}\n{world}" for primitive, world in card.worlds.items())]
+    rows = [[model, card.size(model), *("\n".join(card.told(model, p)) for p in card.worlds)] for model in card.models]
+    bases = (card.bases.get(primitive) for primitive in card.worlds)
     rows.append(["B, the best without it", "", *("" if base is None else base.told for base in bases)])
     show.print_table("", columns, rows, "l" * len(columns))
     for line in card.remarks():

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from windtunnel.environment import require_device
-from windtunnel.errors import InputError, require, require_int
+from windtunnel.errors import InputError, require_int, require_number
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.reproduce import reproduce
@@ -73,7 +73,8 @@ def scorecard(
     names, worlds = require_models(models), require_worlds(worlds)
     require_int("steps", steps, 1)
     require_int("longer", longer, 1)
-    require(max_minutes is None or max_minutes > 0, "max_minutes", max_minutes, "above 0")
+    if max_minutes is not None:
+        require_number("max_minutes", max_minutes, 0, above=True)
     require_apart(names, worlds)
     device, folder = require_device(device or DEVICE), StudyFolder(out or Path("results") / "scratch" / PRESET)
     first = plan(names, worlds, steps, seeds)

@@ -16,6 +16,7 @@ from windtunnel.study import quick_plan
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.share import Share
 from windtunnel.study.trials import trial_of
+from windtunnel.study.worlds import WORLDS as PAPER
 from windtunnel.training.start import apply_options
 
 PRESET = "scorecard"
@@ -69,10 +70,13 @@ def require_worlds(worlds: object) -> tuple[World, ...]:
     ok = isinstance(worlds, Sequence) and len(worlds) > 0 and all(isinstance(world, World) for world in worlds)
     require(ok, "worlds", worlds, "one or more windtunnel.study.plan.World")
     tested: list[str] = []
+    paper = [world.name for world in PAPER]
     for world in worlds:  # type: ignore[union-attr]
         asked = trial_of(world.tunnel)
         fits = asked is not None and asked.primitive not in tested
         require(fits, f"world {world.name}", world.tunnel, "a tunnel that tests a primitive which no other world tests")
+        allowed = f"another name than those of the full-size study ({', '.join(paper)}), whose claims read its cells"
+        require(world.name not in paper, "world", world.name, allowed)
         tested.append(asked.primitive)  # type: ignore[union-attr]
     return tuple(worlds)  # type: ignore[arg-type]
 

@@ -50,9 +50,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Base:
-    """B of a world, the best predictor without its primitive, and its KL where the primitive is needed."""
+    """B, the best predictor without a primitive, and its KL where that is needed."""
 
-    primitive: str
     name: str
     kl_bits: float
     where: str | None
@@ -68,15 +67,16 @@ class Scorecard:
     """What architectures realise of the primitives; printed, it is a few lines each.
 
     folder    where all of it is kept: cells, runs, and what `windtunnel report` shows
-    models    in the order in which they were asked for;  worlds  one for each primitive
-    attempts  (model, world) -> the first, and the second, longer one where there was one; none yet: it was stopped
-    bases     world -> what a share of 0 stands for there
+    models    in the order in which they were asked for
+    worlds    primitive -> the world that tests it
+    attempts  (model, primitive) -> the first, and the second, longer one where there was one; empty: still to come
+    bases     primitive -> what a share of 0 stands for
     longer    how many times as long a second chance is; 1: there is none
     """
 
     folder: StudyFolder
     models: tuple[str, ...]
-    worlds: tuple[World, ...]
+    worlds: Mapping[str, str]
     attempts: Mapping[tuple[str, str], Sequence[Attempt]]
     bases: Mapping[str, Base]
     longer: int
@@ -84,83 +84,78 @@ class Scorecard:
     @classmethod
     def read(cls, folder: StudyFolder, models: Sequence[str], worlds: Sequence[World], longer: int) -> Scorecard:
         """What a folder holds of these, as far as it has come."""
-        cells, attempts = folder.cells(), {}
-        for model in models:
-            for world in worlds:
+        cells, attempts, tested, bases = folder.cells(), {}, {}, {}
+        for world, asked in ((world, trial_of(world.tunnel)) for world in worlds):
+            if asked is None:  # `scorecard` refuses such a world
+                continue
+            tested[asked.primitive] = world.name
+            for model in models:
                 first = cell_name(world.name, model)
                 chances = [first, first + AGAIN] if longer > 1 else [first]
-                attempts[model, world.name] = [Attempt.of_record(cells[name]) for name in chances if name in cells]
-        bases = {world.name: _base(world, cells.get(f"{world.name}-references", {})) for world in worlds}
-        known = {name: base for name, base in bases.items() if base is not None}
-        return cls(folder, tuple(models), tuple(worlds), attempts, known, longer)
+                made = [Attempt.of_record(cells[name]) for name in chances if name in cells]
+                attempts[model, asked.primitive] = made
+            rows = list(cells.get(f"{world.name}-references", {}).get("rows", {}).values())
+            if rows:  # each of them names B
+                bases[asked.primitive] = Base(rows[0]["base"], number(rows[0]["base_bits"]), asked.where)
+        return cls(folder, tuple(models), tested, attempts, bases, longer)
 
-    def primitive(self, world: World) -> str:
-        """The one that a world tests."""
-        asked = trial_of(world.tunnel)
-        return asked.primitive if asked else world.name
-
-    def last(self, model: str, world: World) -> Attempt | None:
+    def last(self, model: str, primitive: str) -> Attempt | None:
         """The longest attempt that was made."""
-        made = self.attempts[model, world.name]
+        made = self.attempts[model, primitive]
         return made[-1] if made else None
 
-    def awaits(self, model: str, world: World) -> bool:
+    def awaits(self, model: str, primitive: str) -> bool:
         """Is there still something to train?"""
-        made = self.attempts[model, world.name]
+        made = self.attempts[model, primitive]
         return not made or (self.longer > 1 and len(made) == 1 and wants_longer(made[0].share))
 
     @property
     def finished(self) -> bool:
         """Was everybody given every chance?"""
-        return not any(self.awaits(model, world) for model, world in self.attempted)
-
-    @property
-    def attempted(self) -> list[tuple[str, World]]:
-        """All pairs."""
-        return [(model, world) for model in self.models for world in self.worlds]
+        return not any(self.awaits(*pair) for pair in self.attempts)
 
     @property
     def realised(self) -> dict[str, tuple[str, ...]]:
         """Architecture -> the primitives that it realised, by whichever attempt."""
-        return {model: tuple(self._came_out(model, "realised")) for model in self.models}
+        return {
+            model: tuple(p for p in self.worlds if (last := self.last(model, p)) and last.share.state == "realised")
+            for model in self.models
+        }
 
-    def _came_out(self, model: str, *states: str) -> list[str]:
-        found = [(world, self.last(model, world)) for world in self.worlds]
-        return [self.primitive(world) for world, one in found if one is not None and one.share.state in states]
-
-    def told(self, model: str, world: World) -> list[str]:
+    def told(self, model: str, primitive: str) -> list[str]:
         """What came of each attempt, two lines each; and whether another is still to come."""
-        lines = [line for attempt in self.attempts[model, world.name] for line in attempt.told]
-        if self.awaits(model, world):
+        lines = [line for attempt in self.attempts[model, primitive] for line in attempt.told]
+        if self.awaits(model, primitive):
             lines.append(f"{self.longer} times as long: still to come" if lines else "still to come")
         return lines
 
     def size(self, model: str) -> str:
         """Its parameters; it may have more in one world than in another."""
-        sizes = sorted({attempt.parameters for world in self.worlds for attempt in self.attempts[model, world.name]})
-        return " to ".join(f"{size:,}" for size in (sizes if len(sizes) < 3 else (sizes[0], sizes[-1])))
+        sizes = {attempt.parameters for (who, _), made in self.attempts.items() if who == model for attempt in made}
+        ends = dict.fromkeys((min(sizes), max(sizes))) if sizes else ()
+        return " to ".join(f"{size:,}" for size in ends)
 
     def remarks(self) -> list[str]:
         """What the numbers do not say by themselves."""
         return [line for model in self.models if (line := self._remark(model))]
 
     def _remark(self, model: str) -> str:
-        """Not realised is what came of a budget: no finite training shows that an architecture cannot."""
-        lasts = {
-            self.primitive(world): self.last(model, world) for world in self.worlds if not self.awaits(model, world)
-        }
-        ended = {primitive: last for primitive, last in lasts.items() if last and wants_longer(last.share)}
-        if not ended:
-            return ""
-        which = " and ".join(f"{primitive} within {last.steps:,} steps" for primitive, last in ended.items())
-        return f"{model} did not realise {which}: what it reached with this budget, not what the architecture cannot do"
+        """Not realised is what came of a budget: no training, however long, shows that an architecture cannot."""
+        lasts = {p: self.last(model, p) for p in self.worlds if not self.awaits(model, p)}
+        short = [
+            f"{primitive} ({last.share.state}) within {last.steps:,} steps"
+            for primitive, last in lasts.items()
+            if last is not None and wants_longer(last.share)
+        ]
+        reached = "what it reached with this budget, not what the architecture cannot do"
+        return f"{model} did not realise {' and '.join(short)}: {reached}" if short else ""
 
     def __str__(self) -> str:
         lines = []
         for model in self.models:
             lines.append(f"{model}, {self.size(model)} parameters" if self.size(model) else model)
-            lines += [f"  {self.primitive(world)}: {', '.join(self.told(model, world))}" for world in self.worlds]
-        lines += [f"B, the best without {base.primitive}: {base.told}" for base in self.bases.values()]
+            lines += [f"  {primitive}: {', '.join(self.told(model, primitive))}" for primitive in self.worlds]
+        lines += [f"B, the best without {primitive}: {base.told}" for primitive, base in self.bases.items()]
         return "\n".join([*lines, *self.remarks()])
 
     def __repr__(self) -> str:
@@ -172,27 +167,16 @@ class Scorecard:
             "study": str(self.folder.path),
             "finished": self.finished,
             "longer": self.longer,
-            "models": {model: self._model(model) for model in self.models},
+            "worlds": dict(self.worlds),
+            "models": {model: {p: self._plain(model, p) for p in self.worlds} for model in self.models},
+            "bases": {p: {"name": base.name, "kl_bits": plain(base.kl_bits)} for p, base in self.bases.items()},
             "remarks": self.remarks(),
         }
 
-    def _model(self, model: str) -> dict[str, Any]:
-        told = {}
-        for world in self.worlds:
-            last, base = self.last(model, world), self.bases.get(world.name)
-            told[self.primitive(world)] = {
-                "world": world.name,
-                "state": None if last is None else last.share.state,
-                "attempts": [attempt.to_dict() for attempt in self.attempts[model, world.name]],
-                "to_come": self.awaits(model, world),
-                "base": None if base is None else {"name": base.name, "kl_bits": plain(base.kl_bits)},
-            }
-        return told
-
-
-def _base(world: World, references: Mapping[str, Any]) -> Base | None:
-    """Every row of a world's yardsticks names B."""
-    rows, asked = list((references.get("rows") or {}).values()), trial_of(world.tunnel)
-    if not rows or asked is None:
-        return None
-    return Base(asked.primitive, rows[0]["base"], number(rows[0]["base_bits"]), asked.where)
+    def _plain(self, model: str, primitive: str) -> dict[str, Any]:
+        last = self.last(model, primitive)
+        return {
+            "state": None if last is None else last.share.state,
+            "attempts": [attempt.to_dict() for attempt in self.attempts[model, primitive]],
+            "to_come": self.awaits(model, primitive),
+        }
