@@ -22,7 +22,7 @@ class Options:
     small world per primitive (accumulation, transport, binding) and scored against the exact belief.
 
     Where a primitive is not realised, the same network is trained again from scratch, four times as long: too little
-    training is not what an architecture cannot do.  Two built-in models take some minutes on two CPU cores.
+    training is not what an architecture cannot do.  A built-in model takes a minute or two on a CPU.
 
     The same command again goes on where it was stopped; what is finished is kept, and other models may be added.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePath
+from typing import Any
 
 from windtunnel.errors import InputError, require, require_choice
 from windtunnel.models.registry import names
@@ -53,32 +54,36 @@ def wants_longer(share: Share) -> bool:
 
 def require_models(models: object) -> list[str]:
     """The architectures by name, one name by itself too; raise unless all are known and differ."""
-    listed = [models] if isinstance(models, str) else models
-    named = isinstance(listed, Sequence) and len(listed) > 0 and all(isinstance(name, str) for name in listed)
+    listed = [models] if isinstance(models, str) else _several(models)
     own = "wt.models.register(name, factory) gives one to an architecture of your own"
+    named = len(listed) > 0 and all(isinstance(name, str) for name in listed)
     require(named, "models", models, f"one or more names, such as 'transformer' ({own})")
-    for name in listed:  # type: ignore[union-attr]
+    for name in listed:
         require_choice("model", name, names())
         require(PurePath(name).name == name, "model", name, "a name that a file can have, to go into a scorecard")
-    twice = [name for name, count in Counter(listed).items() if count > 1]  # type: ignore[arg-type]
-    require(not twice, "models", ", ".join(map(str, twice)), "given once each")
-    return list(listed)  # type: ignore[arg-type]
+    twice = [name for name, count in Counter(listed).items() if count > 1]
+    require(not twice, "models", ", ".join(twice), "given once each")
+    return listed
 
 
 def require_worlds(worlds: object) -> tuple[World, ...]:
     """Raise unless each of them tests another primitive."""
-    ok = isinstance(worlds, Sequence) and len(worlds) > 0 and all(isinstance(world, World) for world in worlds)
+    listed, paper = _several(worlds), [world.name for world in PAPER]
+    ok = len(listed) > 0 and all(isinstance(world, World) for world in listed)
     require(ok, "worlds", worlds, "one or more windtunnel.study.plan.World")
-    tested: list[str] = []
-    paper = [world.name for world in PAPER]
-    for world in worlds:  # type: ignore[union-attr]
-        asked = trial_of(world.tunnel)
-        fits = asked is not None and asked.primitive not in tested
+    tested = []
+    for world in listed:
+        primitive = getattr(trial_of(world.tunnel), "primitive", None)
+        fits = primitive is not None and primitive not in tested
         require(fits, f"world {world.name}", world.tunnel, "a tunnel that tests a primitive which no other world tests")
         allowed = f"another name than those of the full-size study ({', '.join(paper)}), whose claims read its cells"
         require(world.name not in paper, "world", world.name, allowed)
-        tested.append(asked.primitive)  # type: ignore[union-attr]
-    return tuple(worlds)  # type: ignore[arg-type]
+        tested.append(primitive)
+    return tuple(listed)
+
+
+def _several(given: object) -> list[Any]:
+    return list(given) if isinstance(given, Sequence) else []
 
 
 def require_apart(models: Sequence[str], worlds: Sequence[World]) -> None:
