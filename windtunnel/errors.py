@@ -63,7 +63,14 @@ def with_article(name: str) -> str:
 def require_choice(field: str, value: object, choices: Iterable[object]) -> None:
     """Raise unless `value` is one of `choices`, which the message lists: all, or of very many the nearest."""
     choices = list(choices)
-    require(value in choices, field, value, "one of " + _listed(str(value), list(map(str, choices))))
+    found = _is_single(value) and value in choices
+    listed = "one of " + _listed(str(value), list(map(str, choices)))
+    require(found, field, value, listed if choices else "left out: there is none to choose")
+
+
+def _is_single(value: object) -> bool:
+    """Is it one thing?  An array or a tensor of several has no one answer to `==`."""
+    return getattr(value, "shape", ()) == ()
 
 
 def _listed(word: str, choices: list[str], most: int = 300) -> str:
@@ -101,6 +108,19 @@ def plain_number(value: Any) -> Any:
 def keep_whole_number(owner: object, field: str, low: int, high: int | None = None) -> None:
     """Make a field of a frozen dataclass a plain int, which JSON can hold; raise as `whole_number` does."""
     object.__setattr__(owner, field, whole_number(field, getattr(owner, field), low, high))
+
+
+def keep_number(owner: object, field: str, low: float, high: float = math.inf, **ends: bool) -> None:
+    """Make a field of a frozen dataclass a number of Python's, which JSON can hold; raise as `require_number` does."""
+    object.__setattr__(owner, field, plain_number(getattr(owner, field)))
+    require_number(field, getattr(owner, field), low, high, **ends)
+
+
+def keep_truth(owner: object, field: str) -> None:
+    """Make a field of a frozen dataclass Python's True or False, be it given as NumPy's; raise for anything else."""
+    value = getattr(owner, field)
+    require(is_truth(value) and _is_single(value), field, value, "True or False")
+    object.__setattr__(owner, field, bool(value))
 
 
 def require_int(field: str, value: object, low: int, high: int | None = None) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from findings import in_full
+import findings
+import primitives_part
 
 from windtunnel.study.folder.files import markdown
 from windtunnel.study.folder.ledger import published, tally
@@ -20,13 +21,13 @@ CLOSE = 0.025  # a corrected p-value that one test more or less would move past 
 COLUMNS = ["id", "statement", "published", "what decided", "verdict"]
 
 
-def counted(study: StudyFolder) -> str:
-    """For README.md: how many of each kind, and what the study took."""
+def tallied(study: StudyFolder) -> str:
+    """For README.md: how many of each kind."""
     ledger = study.ledger()
     theirs = published(ledger)
     return (
         f"Of {len(ledger)} statements, {theirs} of them the paper's and {len(ledger) - theirs} of our own"
-        f" that take one of those further: {tally(ledger)}. {_how_far(study)} {_cost(study.head())}"
+        f" that take one of those further: {tally(ledger)}."
     )
 
 
@@ -36,16 +37,20 @@ def page(study: StudyFolder, results: Path) -> str:
     lines = [
         "# The paper's claims",
         "",
-        "Written by `python docs/making/pages.py` from `results/paper`; do not edit. The words are explained in"
-        " [README.md](../README.md#in-short).",
+        "Written by `python docs/making/pages.py` from `results/paper`; do not edit. [words.md](words.md) explains the"
+        " words.",
         "",
         "## What the study finds",
         "",
-        *in_full(study, results),
+        *findings.in_full(study, results),
+        "",
+        "## The primitives",
+        "",
+        *primitives_part.in_full(study),
         "",
         "## How a verdict is made",
         "",
-        counted(study),
+        f"{tallied(study)} {_how_far(study)} {_cost(study.head())}",
         "",
         "- Each statement has a line, taken from the published number: it is *reproduced* when the whole 95% interval"
         " over seeds lies on the claimed side of it and the controls pass, *not reproduced* when it lies on the other.",

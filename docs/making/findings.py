@@ -18,8 +18,8 @@ from windtunnel.study.primitive_rows import in_order
 from windtunnel.study.trials import PRIMITIVES
 
 OF_BENCHMARKS = (
-    ("What a probe reads is what the network uses.", "What can be read depends on the reader.", readers.finding),
-    ("A belief must be the target to be carried.", "A belief need not be shown.", unshown_page.finding),
+    ("Does a network use what a probe reads?", "What can be read depends on the reader.", readers.finding),
+    ("Must a network be shown beliefs to represent them?", "A belief need not be shown.", unshown_page.finding),
 )
 """What it answers, a question of our own; its first words; result files -> brief and in full, or None."""
 

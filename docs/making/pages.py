@@ -3,7 +3,7 @@
     python docs/making/pages.py            write them all
     python docs/making/pages.py --check    exit 1, naming those that are not what the results say
 
-No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md and two tables of
+No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md and a table of
 README.md.  From `results/paper`: its own claims.json and table.csv (so that verdicts follow the rules as they are now),
 docs/claims.md, docs/geometry.md, the figure and the other made parts of README.md.  From `zoo`: its README.md.  From
 the package itself: docs/map.md.
@@ -19,6 +19,7 @@ import claims_page
 import geometry_page
 import map_page
 import primitives_figure
+import primitives_part
 import readme_parts
 import records_page
 import results_page
@@ -39,12 +40,12 @@ def pages(root: Path) -> dict[str, str | None]:
     results = root / "benchmarks" / "results"
     study = StudyFolder(root / STUDY)
     found: dict[str, str | None] = {
-        "docs/results.md": results_page.page(results),
+        "docs/results.md": results_page.page(results, study if study.exists() else None),
         "docs/map.md": map_page.page(root) if (root / "windtunnel").is_dir() else None,
         "docs/records.md": records_page.page(records_page.load_attempts(results)),
         "docs/claims.md": claims_page.page(study, results) if study.exists() else None,
         "docs/geometry.md": geometry_page.page(study, results) if study.exists() else None,
-        readme_parts.FIGURE: primitives_figure.figure(study) if study.exists() else None,
+        primitives_part.FIGURE: primitives_figure.figure(study) if study.exists() else None,
         "zoo/README.md": zoo.table(),
     }
     readme = (root / "README.md").read_text()

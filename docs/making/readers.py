@@ -73,9 +73,10 @@ def finding(results: Path) -> tuple[str, str] | None:
         for key in ("r_squared", "moved")
     )
     brief = (
-        f"Not so: R² {first['r_squared']:.2g} along directions that move the prediction {first['moved']:.2g} of the"
-        f" way, R² {second['r_squared']:.2g} along others that move it {second['moved']:.2g} (one HMM Transformer of"
-        f" the zoo; likewise {len(others)} other network{'s' * (len(others) > 1)})."
+        f"Not necessarily. The best probe of an HMM Transformer's belief (R² {first['r_squared']:.2g}) reads directions"
+        f" which, swapped with another episode's, move the prediction {first['moved']:.2g} of the way; a worse one (R²"
+        f" {second['r_squared']:.2g}) reads directions that move it {second['moved']:.2g} (one network; likewise"
+        f" {len(others)} other network{'s' * (len(others) > 1)})."
     )
     return brief, (
         f"The linear map that reads the HMM Transformer's belief best (R² {first['r_squared']:.2g}) does so along"

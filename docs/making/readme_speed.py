@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 
 from records_page import load_attempts
-from tables import load, marks_of_counts, on_recall, share_of_rate
+from tables import load, marks_of_counts, share_of_rate
 
 from windtunnel import tunnels
 from windtunnel.study.folder.files import markdown
-from windtunnel.training.speed.cases import PAIRS, attempted
+from windtunnel.training.speed.cases import attempted
 from windtunnel.training.speed.records import FEWEST_SEEDS, Attempt, records, world_of
 
 TARGETS = (1e-2, 1e-3, 1e-4)
@@ -19,7 +18,7 @@ CHANGED = "†"
 
 
 def speed(results: Path) -> str:
-    """A row per network whose throughput was measured, and then per pair whose time to fidelity was."""
+    """A row per network whose throughput was measured; docs/records.md has the times of all others."""
     result = load(results / "h200" / "training-2048.json")
     here = [one for one in load_attempts(results) if one.key[0] == result["environment"]["device"]]
     rows = [
@@ -32,28 +31,17 @@ def speed(results: Path) -> str:
         ]
         for row in result["training"]
     ]
-    rows += [[case, "", "", "", *seconds] for case, seconds in _others(here, {row[0] for row in rows})]
-    columns = ["tunnel / model", "parameters", "sequences/s in training", "share of the card's matrix rate"]
-    columns += [f"seconds to {target:g} bits" for target in TARGETS]
+    columns = ["tunnel / model", "parameters", "sequences/s", "of the matrix rate"]
+    columns += [f"s to {target:g} bits" for target in TARGETS]
     batches = ", ".join(sorted({f"{row['batch']:,}" for row in result["training"]}))
     told = (
-        f"{result['environment']['device']}, sampling included, batches of {batches}; the rate is that of a large"
-        f" bfloat16 matrix product on the same card ({result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s). Seconds of"
-        " training until the KL from the exact belief is that small, medians over all seeds, five where no other"
-        " number is given (how many of them passed), without set-up, at the recipes' own batch."
-        f" {CHANGED}: with other settings, so not the training that its neighbours tell of;"
-        " docs/records.md names them, and who holds the record."
+        f"{result['environment']['device']}, sampling included, batches of {batches}. The matrix rate is that of a"
+        f" large bfloat16 product on the same card ({result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s). The last three"
+        " columns are seconds of training until the KL is that small: the median over five seeds, unless a number says"
+        " how many of them got there, at the recipe's own batch and without compiling."
+        f" {CHANGED}: with other settings than its neighbours (docs/records.md)."
     )
-    worlds = [_world(row[0]) for row in rows if any(row[-len(TARGETS) :])]
-    return "\n".join([" ".join([told, *on_recall(worlds), *marks_of_counts(rows)]), "", *markdown(columns, rows)])
-
-
-def _others(attempts: list[Attempt], shown: set[str]) -> Iterator[tuple[str, list[str]]]:
-    """Pairs that are not shown yet and were attempted."""
-    for pair in PAIRS:
-        case = pair.replace("-", "/", 1)
-        if case not in shown and _tried(attempts, case):
-            yield case, [_seconds(attempts, case, target) for target in TARGETS]
+    return "\n".join([*markdown(columns, rows), "", " ".join([told, *marks_of_counts(rows)])])
 
 
 def _tried(attempts: list[Attempt], case: str) -> list[Attempt]:

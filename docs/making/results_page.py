@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import closeness_part
 from speed_parts import bench_part, kernels_part, sampling_part, seeds_part, training_part
 from tables import BUDGET, budget, interval, load, made_with, table
 
 from windtunnel.errors import InputError
 from windtunnel.study import compare
+from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.quantity import Quantity
 
 
@@ -37,7 +39,7 @@ def reach_part(folder: Path) -> list[str]:
                 told = [interval(score[name]) for score in (whole, beyond) for name in ("kl_bits", "entropy_mae_bits")]
                 longer.append([result["name"], str(length), *told])
     shape = ["recipe", BUDGET, "KL, bits", "entropy error per sequence, bits", "of the averaged curve, bits"]
-    lines = ["## What the recipes reach", "", made_with(results[0]["environment"]), ""]
+    lines = ["## Every recipe", "", made_with(results[0]["environment"]), ""]
     lines += table([*shape, "accuracy (exact)", "seconds: training + set-up", "commit"], rows)
     shared = [f"{result['name']}: {result['note']}" for result in results if result.get("note")]
     noted = f"; with an asterisk, the card was shared ({'; '.join(shared)}), so that they tell no speed" * bool(shared)
@@ -95,8 +97,8 @@ def _side_by_side(first: Path, second: Path, words: tuple[str, str], apart: str 
     return table(["recipe", *parts[0], *parts[1], "commits"], rows)
 
 
-def page(results: Path) -> str:
-    """The whole page, from the folder of the result files."""
+def page(results: Path, study: StudyFolder | None) -> str:
+    """The whole page, from the folder of the result files, and the study for its baselines."""
     lines = [
         "# Results",
         "",
@@ -105,6 +107,7 @@ def page(results: Path) -> str:
         " failed.",
         "",
     ]
+    lines += closeness_part.part(results / "h200" / "reach", study)
     lines += reach_part(results / "h200" / "reach")
     lines += again_part(results / "h200" / "reach", results / "h200" / "reach-again")
     lines += precision_part(results / "h200" / "reach", results / "h200" / "reach-float32")

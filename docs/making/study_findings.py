@@ -67,11 +67,11 @@ def filtering(evidence: Evidence) -> tuple[str, str]:
     _need(math.isclose(ours, header, rel_tol=SAME_ERROR), "our stack does not stay at what the header alone tells")
     their_size, our_size = (f"{evidence.cell(cell)['parameters'] / 1e6:.3g}M" for cell in stacks)
     brief = (
-        f"All four do: an entropy error of {transformer} bits (Transformer), {mamba} (Mamba), {lstm} (LSTM with"
-        f" residual blocks), {mlp} (MLP that sees the context); a uniform guess has {guess:.2g}. An LSTM stacked"
-        " without skips does not: in the paper's shape, with its optimiser, it stays at a uniform guess"
-        f" ({theirs:.2g}); one of {our_size}, with ours, at what the header alone tells ({ours:.2g}). Nor does an MLP"
-        " that sees one position."
+        f"All four learn it. Entropy error: Transformer {transformer} bits, Mamba {mamba}, LSTM with residual blocks"
+        f" {lstm}, MLP that sees the context {mlp}; a uniform guess has {guess:.2g}. What fails is an MLP that sees"
+        " one position at a time, and an LSTM stacked without skip connections: it stays at a uniform guess"
+        f" ({theirs:.2g}) with the paper's shape and optimiser, and with ours, at {our_size}, at what the header alone"
+        f" tells ({ours:.2g})."
     )
     return brief, (
         "Trained on the exact belief as target, at 2.67M parameters and equal budget, the entropy error per sequence is"
@@ -109,10 +109,10 @@ def binding(evidence: Evidence) -> tuple[str, str]:
         " [records.md](records.md)." * mixed
     )
     brief = (
-        f"In bijection with replacement Mamba realises {mamba} of what binding is worth, the LSTM {lstm}, linear"
-        f" attention, without a softmax, {linear}. In recall of {pairs} pairs, the harder test, after training on"
-        f" {episodes}, the Transformer {transformer}, linear attention {linear_recall}; Mamba learns it {learnt},"
-        " trained longer; the LSTM's training failed there, which shows nothing."
+        f"Both can, and so can linear attention. In bijection with replacement, binding is realised to a share of"
+        f" {mamba} by Mamba, {lstm} by the LSTM, {linear} by linear attention. Recall of {pairs} pairs, trained on"
+        f" {episodes}, is harder: Transformer {transformer}, linear attention {linear_recall}, Mamba {learnt} and only"
+        " when trained longer; the LSTM's training failed there, which shows nothing either way."
     )
     return brief, (
         f"Looking up what was bound before, in bijection with replacement: {mamba} of what it is worth is realised by"
@@ -129,8 +129,8 @@ def transport(evidence: Evidence) -> tuple[str, str]:
     models = ("lstm", "mamba", "transformer", "mlp")
     lstm, mamba, transformer, mlp = (_share(evidence, f"hmm-rotating-{name}") for name in models)
     brief = (
-        f"On chains that rotate it realises {lstm} of what that is worth (Mamba {mamba}, Transformer {transformer}); an"
-        f" MLP, with {mlp}, does not within our budget."
+        f"It can. On rotating chains, which demand it, the LSTM realises a share of {lstm} (Mamba {mamba}, Transformer"
+        f" {transformer}). The MLP does not within our budget ({mlp})."
     )
     return brief, (
         f"On chains that rotate the LSTM realises {lstm} of what moving a belief is worth, Mamba {mamba} and the"
@@ -146,9 +146,9 @@ def length(evidence: Evidence) -> tuple[str, str]:
     at_50 = ("hmm-transformer-9x256", "hmm-transformer-9x256-learned", "hmm-lstm", "hmm-mamba")
     bare, learned, other, least = (_error(evidence, cell, "length-50") for cell in at_50)
     brief = (
-        f"At 50 it errs by {bare} bits without a position embedding, by {learned} with a learned one. At positions 21"
-        f" to 200 only Mamba goes on ({mamba}): this Transformer errs by {large}, a smaller one by {small},"
-        f" the LSTM by {lstm}."
+        f"Only without position embeddings: {bare} bits at 50, and {learned} with learned ones. Much further out, at"
+        f" positions 21 to 200, only Mamba holds on ({mamba}); this Transformer is off by {large}, a smaller one by"
+        f" {small}, the LSTM by {lstm}."
     )
     return brief, (
         f"Trained on 20 observations and asked at positions 21 to 200, Mamba errs by {mamba} bits, the LSTM by {lstm},"
@@ -171,9 +171,9 @@ def pictures(evidence: Evidence) -> tuple[str, str]:
     shares = sorted(way.mean for way in ways.values())
     here = f"{shares[0]:.2g} to {shares[-1]:.2g}"
     brief = (
-        "None of the three. In bijection the first layer's keys are further from orthogonal than random ones and the"
-        f" largest head does {here} of what all do, by how it is taken away (with replacement the heads are undecided);"
-        " the clusters are the symbols just seen, as in an untrained network."
+        "None of the three holds. In bijection, first-layer keys are less orthogonal than random vectors, and the most"
+        f" important head accounts for {here} of what all heads do, depending on how it is removed (with replacement"
+        " this is undecided). Mamba's clusters are the symbols just seen, and an untrained network has them too."
     )
     return brief, (
         "In bijection the first layer's keys of the hypotheses are further from orthogonal than random ones; the"
@@ -190,8 +190,8 @@ def what_holds(evidence: Evidence) -> tuple[str, str]:
     kl = evidence.score("bijection-transformer", "kl_bits").mean
     uniform = evidence.baseline("bijection", "uniform", "kl_bits")
     brief = (
-        f"The first two hold in a bijection Transformer that is {kl:.2g} bits from exact, the third on the HMM; that"
-        " the stream is what *carries* it there is not reproduced."
+        f"All three hold: the first two in a bijection Transformer that is {kl:.2g} bits from exact, the third on the"
+        " HMM. That the streams of earlier positions are still needed half-way up is not reproduced."
     )
     return brief, (
         f"In a bijection Transformer that is {kl:.2g} bits from exact (a uniform guess: {uniform:.2g}) attention"
@@ -202,19 +202,19 @@ def what_holds(evidence: Evidence) -> tuple[str, str]:
 
 def parameters(evidence: Evidence) -> tuple[str, str]:
     found = evidence.cell("hmm-transformer-9x256")["parameters"]
-    told = f"Nine layers of width 256 have {found:,} parameters, not the 2.68 million that are stated."
+    told = f"Nine layers of width 256 have {found:,} parameters."
     return told, told
 
 
 FINDINGS = (
     Finding(
-        "An LSTM and an MLP do not learn to filter an HMM.",
+        "An LSTM and an MLP cannot learn to filter an HMM.",
         "All four architectures learn to filter.",
         {"hmm-mamba-reaches": REPRODUCED, "hmm-lstm-fails": ONLY_AS, "hmm-mlp-fails": ONLY_AS},
         filtering,
     ),
     Finding(
-        "To bind a value to its key takes softmax attention: Mamba and an LSTM cannot.",
+        "Binding a value to its key takes softmax attention; Mamba and an LSTM cannot do it.",
         "Binding is no privilege of attention.",
         {"mamba-binding": NOT, "lstm-binding": NOT, "softmax-necessary": NOT, "transformer-binding": REPRODUCED},
         binding,
@@ -231,19 +231,19 @@ FINDINGS = (
         transport,
     ),
     Finding(
-        f"Trained at 20 observations, the Transformer filters on: {LINES[50]:g} bits at 50.",
+        f"Trained on 20 observations, the Transformer still filters at 50, to {LINES[50]:g} bits.",
         "Of the paper's four architectures only Mamba goes on.",
         {"length-200": NOT, "length-50": ONLY_AS},
         length,
     ),
     Finding(
-        "Keys of the hypotheses are orthogonal, one head dominates, Mamba's last layer has a cluster per hidden state.",
+        "Keys of the hypotheses are orthogonal; one head dominates; Mamba's last layer has a cluster for each state.",
         "Three well-known pictures do not hold.",
         {"orthogonal-keys": NOT, "one-frame-head": NOT, "mamba-five-clusters": NOT},
         pictures,
     ),
     Finding(
-        "Attention sharpens with depth, no layer can be spared, the belief is in the residual stream.",
+        "Attention sharpens with depth; no layer can be spared; the belief can be read from the residual stream.",
         "Other statements hold.",
         {"sharpening": REPRODUCED, "every-layer": REPRODUCED, "belief-readable": REPRODUCED, "roles": ONLY_AS},
         what_holds,

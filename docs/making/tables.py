@@ -34,8 +34,7 @@ def made_with(environment: dict[str, Any]) -> str:
 
 
 COUNTED_BEFORE = (
-    "*: counted with the positions that the last block of a Transformer leaves out; of the work that is done, 0.94 to"
-    " 0.97 of that"
+    "*: also counts positions that a Transformer's last block skips; without them it is 0.94 to 0.97 of that"
 )
 COUNTED_BELOW = (
     "‡: counted along the loop over positions, which has fewer products than the chunks of linear attention that train;"

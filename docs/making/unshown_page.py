@@ -95,9 +95,9 @@ def finding(results: Path) -> tuple[str, str] | None:
     each = enumerated(f"{value:.2g}" for value in sorted(past))
     wide = ", but seeds differ so much that their interval holds 0" * (Quantity.of_seeds(past).low <= 0)
     brief = (
-        f"Taught by the next symbol alone a Transformer carries it where that helps: on chains with sharper rows R²"
-        f" {read.mean:.2g} (untrained {blank:.2g}), and {each} of what the last two observations leave open;"
-        f" on the paper's chains nothing beyond those two ({len(here)} seeds each)."
+        f"No, where it helps. Taught by the next symbol alone, a Transformer represents the belief on chains with"
+        f" sharper rows (R² {read.mean:.2g}, untrained {blank:.2g}; {each} of what the last two observations leave"
+        f" open); on the paper's chains, nothing beyond those two ({len(here)} seeds each)."
     )
     return brief, (
         "Taught by the next observation alone, a Transformer carries the belief about the hidden state where that"

@@ -120,6 +120,8 @@ def test_plain_text_lines_up():
     ("words", "parts"),
     [
         ("--only trainings", ["--only = 'trainings'", "training, seeds", "hmm/lstm"]),
+        ("--only", ["--only has no value", "a word or several"]),
+        ("--only ,", ["--only has no value", "a word or several"]),
         ("--plot x.txt", ["--plot = 'x.txt'", ".png"]),
         ("--device tpu", ["device = 'tpu'", "cpu"]),
         ("--read no-such-file.json", ["no-such-file.json", "cannot be read"]),
@@ -181,9 +183,10 @@ def test_what_was_measured_is_written_even_if_nobody_reads_the_output(result, mo
     told = json.loads(result.read_text())
     monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say: told)
     monkeypatch.setattr("windtunnel.cli.bench._print", gone)
+    places = ["--json", str(tmp_path / "a.json"), "--plot", str(tmp_path / "a.png")]
     with pytest.raises(BrokenPipeError):
-        run(["--device", "cpu", "--only", "profile", "--json", str(tmp_path / "a.json")])
-    assert json.loads((tmp_path / "a.json").read_text()) == told
+        run(["--device", "cpu", "--only", "profile", *places])
+    assert json.loads((tmp_path / "a.json").read_text()) == told and (tmp_path / "a.png").exists()
 
 
 def test_a_row_that_is_missing_is_an_error_after_all_else_is_done(result, capsys, monkeypatch, tmp_path):
@@ -205,6 +208,23 @@ def test_the_batch_can_be_chosen(capsys, tmp_path):
     assert main(["bench", *words]) == 0
     (row,) = json.loads(file.read_text())["training"]
     assert row["batch"] == 8
+
+
+@pytest.mark.parametrize("words", ["--only growth", "--quick", "--batch 8", "--device=cpu"])
+def test_what_is_read_is_not_measured_otherwise(refusal, result, words):
+    option = words.replace("=", " ").split()[0]
+    assert f"{option}: must be left out with --read" in refusal("bench", "--read", result, *words.split())
+
+
+def test_a_row_that_lacks_what_is_drawn_is_one_line(result, capsys, tmp_path):
+    told = json.loads(result.read_text())
+    del told["profile"][0]["backward_ms"]
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps(told))
+    plot = tmp_path / "a.png"
+    assert main(["bench", "--read", str(file), "--plot", str(plot)]) == 2 and not plot.exists()
+    told = f"windtunnel: error: --plot {plot}: every row of profile must have 'backward_ms'\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_file_that_is_no_result_is_refused(refusal, tmp_path):

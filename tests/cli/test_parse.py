@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+from windtunnel import cli
 from windtunnel.cli.parse import allowed, given, parse
 from windtunnel.errors import InputError
 
@@ -106,3 +109,14 @@ def test_given():
 )
 def test_allowed_in_words(hint, words):
     assert allowed(hint) == words
+
+
+def test_what_a_help_page_says_of_an_option_is_one_line_of_source():
+    """tyro keeps the line breaks of a field's docstring, wherever they fall on the page."""
+    broken = []
+    for file in Path(cli.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            for option, told in pairwise(node.body) if isinstance(node, ast.ClassDef) else ():
+                if isinstance(option, ast.AnnAssign) and isinstance(told, ast.Expr) and told.lineno != told.end_lineno:
+                    broken.append(f"{file.name}:{told.lineno}")
+    assert broken == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import re
 import shutil
 import sys
@@ -87,7 +88,8 @@ def test_runs_text(mixed, output):
 
 def test_an_infinite_kl_is_standard_json_and_a_sign_in_the_table(runs, output, tmp_path):
     shutil.copytree(runs / "hmm", tmp_path / "hmm")
-    wt.load(tmp_path / "hmm").folder.seed(0).log({"step": 10, "loss_bits": 1.0, "kl_bits": math.inf})
+    record = {"step": 10, "loss_bits": 1.0, "kl_bits": math.inf, "entropy_mae_bits": 1.0}
+    wt.load(tmp_path / "hmm").folder.seed(0).log(record)
     (record,) = json.loads(output("runs", tmp_path, "--json"))["runs"]
     assert record["kl_bits"] == "inf"
     assert " ∞ " in output("runs", tmp_path)
@@ -273,6 +275,18 @@ def test_export_leaves_out_what_is_damaged_and_says_so(mixed, capsys):
     lines = said.err.splitlines()
     assert [line.split(f"{mixed}/")[1].split("/")[0].split(":")[0] for line in lines] == ["alien", "lost", "torn"]
     assert all(line.startswith("windtunnel: left out ") for line in lines)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file system takes no such name")
+def test_a_folder_whose_name_is_no_text_is_told(runs, tmp_path, output, monkeypatch):
+    shutil.copytree(runs / "hmm", tmp_path / "run")
+    shutil.copytree(runs / "hmm", tmp_path / os.fsdecode(b"caf\xe9"))
+    records = json.loads(output("runs", tmp_path, "--json"))["runs"]
+    assert sorted("must be a path in UTF-8" in record.get("why", "") for record in records) == [False, True]
+    said = []
+    monkeypatch.setattr("windtunnel.cli.export.say", said.append)
+    assert "of 1 run written" in output("export", tmp_path, "--format", "csv")
+    assert len(said) == 1 and said[0].endswith(": must be a path in UTF-8")
 
 
 def test_export_without_pyarrow(runs, refusal, monkeypatch, tmp_path):

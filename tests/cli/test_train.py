@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
+import pty
 import re
 import shlex
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -174,6 +177,27 @@ def test_a_signal_saves_and_says_how_to_resume(number, code, tmp_path):
     assert done.returncode == 0 and "300/300" in done.stdout
     assert f"continuing {out} from step {stood} of 300\n" in done.stderr
     assert wt.load(out).finished
+
+
+@pytest.mark.parametrize("nohup", [False, True])
+def test_a_terminal_that_is_closed_saves_too(tmp_path, nohup):
+    """As when a connection is lost; whoever asked for nohup trains on."""
+    out = tmp_path / "run"
+    words = [*TINY, "--steps", "300", "--validate-every", "1000", "--checkpoint-every", "1000", "--out", str(out)]
+    child, terminal = pty.fork()
+    if child == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
+        output = os.open(os.devnull if nohup else "/dev/tty", os.O_WRONLY)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.execv(sys.executable, [sys.executable, "-m", "windtunnel", "train", *words])
+    deadline = time.monotonic() + 60
+    while not (out / "seed-0" / "step-00000001.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.close(terminal)
+    os.waitpid(child, 0)
+    stood = wt.load(out).folder.seed(0).last_step()
+    assert stood == 300 if nohup else stood is not None and 0 < stood < 300
 
 
 # --- refusals

@@ -93,7 +93,8 @@ def test_paired_ratio_covers():
 
 def test_paired_ratio_refuses_what_cannot_be_paired():
     a = over_seeds(1.0, 2.0, 3.0)
-    for b in (over_seeds(1.0, 2.0), replace(a, over="sequences"), over_seeds(0.0, 1.0, 2.0)):
+    others = (replace(a, over="sequences"), over_seeds(0.0, 1.0, 2.0), replace(a, episodes=a.episodes + 1), 3.0)
+    for b in (over_seeds(1.0, 2.0), *others):
         for pair in ((a, b), (b, a)):
             with pytest.raises(InputError) as error:
                 paired_ratio(*pair)

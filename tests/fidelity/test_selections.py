@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -116,13 +117,40 @@ def test_a_readout_that_nothing_selects_poisons_no_mean():
     assert score.by_entropy.share[0] == 1.0
 
 
-def test_a_selection_of_one_sequence_still_scores():
-    """Over a third of the bootstrap replicates draw none of so small a selection; they must not count."""
-    first = Shown().sample(1, seed=1, stream="test").posterior[0, 0, 0]
-    score = evaluate(tempered(0.5), Shown(), episodes=30, where=lambda e: e.posterior[..., 0] == first)
-    for estimate in (score.kl_bits, score.curve_mae_bits):
-        assert estimate.mean > 0
-        assert (estimate.low, estimate.high) == pytest.approx((estimate.mean, estimate.mean))
+@pytest.mark.parametrize("chunk", [30, 7])
+def test_a_selection_of_one_sequence_has_no_interval(chunk):
+    """It has no spread: all bootstrap replicates that draw it (over a third do not) say the same.  Two have one."""
+    for chosen in ([4], [4, 20]):
+        numbers = iter(torch.arange(30).split(chunk))
+
+        def some(e, chosen=chosen, numbers=numbers):
+            return torch.isin(next(numbers), torch.tensor(chosen))[:, None] & (e.posterior.amax(-1) > 0.3)
+
+        score = evaluate(tempered(0.5), Shown(), episodes=30, where=some, chunk=chunk)
+        for name in ESTIMATES:
+            estimate = getattr(score, name)
+            assert math.isfinite(estimate.mean)
+            assert (str(estimate).endswith("(no interval)"), math.isnan(estimate.high)) == (len(chosen) == 1,) * 2
+    assert "1 test episode, " in str(evaluate(tempered(0.5), Shown(), episodes=1))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [
+        (lambda mask: mask[:, 0], "torch.bool (6,)"),  # as many episodes as readouts: it would broadcast unseen
+        (lambda mask: mask[:, :1], "torch.bool (6, 1)"),
+        (lambda mask: mask.long(), "torch.int64 (6, 6)"),
+        (lambda mask: mask.numpy(), "ndarray"),
+    ],
+)
+def test_a_subset_that_is_no_mask_is_refused(wrong, found):
+    class Own(Shown):
+        def subsets(self, episodes):
+            return {"sure": wrong(super().subsets(episodes)["sure"])}
+
+    told = rf"^Own\.subsets\(…\)\['sure'\] = '{re.escape(found)}': must be a bool tensor of shape \(6, 6\) \(n, K\)$"
+    with pytest.raises(InputError, match=told):
+        evaluate(tempered(0.5), Own(), episodes=6, where="sure")
 
 
 def test_a_tunnel_without_subsets_says_so():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from importlib.metadata import version
 
 import pytest
 import torch
@@ -19,7 +20,17 @@ from tests.models import warp
 from windtunnel.models import kernels, mamba_cuda
 
 _WITHOUT_GPU = not torch.cuda.is_available()
-_INTERPRETED = _WITHOUT_GPU and os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def _interprets() -> bool:
+    """Not Triton 3.6 with NumPy 2.4: it makes numbers of arrays of one element, which NumPy refuses since then."""
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        return False
+    triton, numpy = (tuple(map(int, version(name).split(".")[:2])) for name in ("triton", "numpy"))
+    return triton >= (3, 7) or numpy < (2, 4)
+
+
+_INTERPRETED = _WITHOUT_GPU and _interprets()
 _EMULATED = _WITHOUT_GPU and warp.COMPILER is not None
 
 
@@ -31,7 +42,7 @@ def _devices(here: bool, reason: str) -> list:
     ]
 
 
-@pytest.fixture(params=_devices(_INTERPRETED, "tested on the GPU, or Triton is not installed"))
+@pytest.fixture(params=_devices(_INTERPRETED, "tested on the GPU, or there is no Triton that interprets here"))
 def kernel_device(request, monkeypatch) -> str:
     """Where the Triton kernels of `kernels` run: compiled on a GPU, interpreted on a CPU."""
     if request.param == "cpu":

@@ -140,6 +140,18 @@ def test_bf16_autocast(variant, tap, device):
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
 
 
+@pytest.mark.parametrize("tap", [None, looking], ids=["fused", "tapped"])
+@every_variant
+def test_bf16_weights(variant, tap):
+    """The whole network in bf16, as `model.bfloat16()` makes it."""
+    tunnel = TUNNELS["hmm-rows"]
+    model, inputs = small(variant, tunnel), tunnel.sample(4, dtype=torch.float32).inputs
+    exact = logits(model, inputs, tap)
+    low = logits(model.bfloat16(), inputs, tap)
+    assert low.dtype == torch.float32
+    assert (low - exact).square().mean().sqrt() < 0.05
+
+
 @pytest.mark.parametrize("variant", [v for v in VARIANTS if "lstm" not in v])
 def test_fused_path_is_one_graph(variant):
     """`torch.compile` traces the whole forward: no graph break.  (The backend that only replays needs no compiler.)"""

@@ -118,6 +118,29 @@ def test_a_model_is_rebuilt_from_its_spec(variant):
         assert torch.equal(a, b), path
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"sizes": {"vocabulary": -3}}, "vocabulary = -3: must be a whole number of at least 1"),
+        ({"sizes": {"max_length": "9"}}, "max_length = '9': must be a whole number of at least 1"),
+        ({"sizes": {"letters": 9}}, "must have the config and sizes of the architecture mlp"),
+        ({"config": {"depth": 0}}, "depth = 0: must be a whole number of at least 1"),
+    ],
+)
+def test_a_spec_that_makes_no_model_is_refused_in_one_line(changed, words):
+    spec = models.build("mlp", TUNNELS["hmm-rows"], depth=1, width=8).spec
+    with pytest.raises(InputError, match="must") as error:
+        models.from_spec({name: spec[name] | changed[name] if name in changed else spec[name] for name in spec})
+    assert words in str(error.value) and "\n" not in str(error.value)
+    with pytest.raises(InputError, match=r"^seed = -1: must be a whole number from 0"):
+        models.from_spec(spec, seed=-1)
+
+
+def test_an_architecture_without_presets_says_so():
+    with pytest.raises(InputError, match=r"^linear-attention preset = 'paper-hmm': must be left out: there is none"):
+        models.build("linear-attention", Bijection(), preset="paper-hmm")
+
+
 @every_variant
 def test_weights_depend_on_the_seed_alone(variant):
     name, options = VARIANTS[variant]

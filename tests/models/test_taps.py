@@ -245,6 +245,21 @@ def test_a_name_that_is_none_is_told_every_name_there_is(variant):
     assert names.split(", ") == list(models.trace(model, episodes)) and "without @" in hint
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"episodes": 3}, "episodes = 3: must be episodes, or their inputs"),
+        ({"names": [1]}, "names = [1]: must be a glob pattern, or a list of them"),
+        ({"device": "nowhere"}, "device = 'nowhere': must be cpu, cuda or cuda:N"),
+        ({"chunk": 0}, "chunk = 0: must be a whole number of at least 1"),
+    ],
+)
+def test_what_cannot_be_traced_is_told_in_one_line(options, words):
+    with pytest.raises(InputError) as error:
+        models.trace(small("mlp-full", TUNNEL), **{"episodes": TUNNEL.sample(2)} | options)
+    assert str(error.value) == words
+
+
 def test_edits_that_ablate_nothing_or_change_shape_are_refused():
     model, inputs = small("mlp-full", TUNNEL), TUNNEL.sample(2, dtype=torch.float32).inputs
     edit = models.Edit({"blocks.*.attention.pattern": lambda value, step: value})

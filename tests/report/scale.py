@@ -87,7 +87,8 @@ def _scored(planted: Planted, plan: Plan, cell: Cell, rng: np.random.Generator) 
         steps = condition.tunnel(world.tunnel).readouts
         record["conditions"][condition.name]["kl_per_position"] = (level * rng.lognormal(0, 0.3, steps)).tolist()
     if (asked := trial(world.tunnel)) is not None:
-        planted.share(cell.name, asked.primitive, rng.beta(8, 1, len(seeds)).tolist())
+        near = 500 if cell.recipe.model == "transformer" else 8  # realised by some, so that every colour is there
+        planted.share(cell.name, asked.primitive, rng.beta(near, 1, len(seeds)).tolist())
     for name, count in (dict(cell.instruments) | dict(cell.beside)).items():
         if name in SHOWN:
             readings = _readings(name, "transformer" if cell.recipe.model == "transformer" else "lstm")

@@ -21,10 +21,10 @@ PICTURE = HOME / "docs" / "page.png"
 COMMAND = "benchmarks/report_picture.py results/paper/report.html docs/page.png"
 
 
-def test_the_readme_shows_the_picture_and_says_how_it_was_made():
-    text = (HOME / "README.md").read_text()
-    assert "(docs/page.png)" in text and "`.venv/bin/windtunnel report results/paper`" in text
-    assert f"`.venv/bin/python {COMMAND}`" in text
+def test_the_readme_shows_the_picture_and_contributors_are_told_how_it_is_made():
+    readme, rules = ((HOME / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+    assert "(docs/page.png)" in readme and "`.venv/bin/windtunnel report results/paper`" in readme
+    assert f"`.venv/bin/python {COMMAND}`" in rules
     assert PICTURE.stat().st_size < 400_000
     assert Image.open(PICTURE).width > 1400
 

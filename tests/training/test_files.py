@@ -129,6 +129,9 @@ def test_a_trial_that_fails_half_way_leaves_no_folder(tmp_path, monkeypatch, ask
 
 
 # --- lines
+STEP = {"step": lambda value: isinstance(value, int)}
+
+
 def test_lines_come_back_and_one_cut_short_is_left_out(tmp_path):
     path = tmp_path / "lines.jsonl"
     assert read_lines(path) == []
@@ -150,14 +153,39 @@ def test_a_line_after_one_cut_short_is_not_lost(tmp_path):
 def test_an_empty_line_is_no_damage(tmp_path):
     path = tmp_path / "lines.jsonl"
     path.write_text('{"step": 0}\n\n{"step": 1}\n\n')
-    assert read_lines(path, ["step"]) == [{"step": 0}, {"step": 1}]
+    assert read_lines(path, STEP) == [{"step": 0}, {"step": 1}]
 
 
-def test_trying_a_place_does_not_touch_what_another_process_is_writing_there(tmp_path):
-    begun = tmp_path / "page.html.tmp"
-    begun.write_text("half a page")
-    require_writable(tmp_path / "page.html")
-    assert begun.read_text() == "half a page" and [*tmp_path.iterdir()] == [begun]
+def test_two_processes_that_write_one_file_each_write_a_whole_one(tmp_path, monkeypatch):
+    """As `report` and `figures` of one folder, side by side: the first is half way when the other writes and ends."""
+    path, fill = tmp_path / "page.html", files._fill
+
+    def meanwhile(temporary, content):
+        temporary.write_bytes(content[:4])
+        monkeypatch.setattr(files, "_fill", fill)
+        if (child := os.fork()) == 0:
+            try:
+                require_writable(path)
+                write_bytes(path, b"the other")
+            finally:
+                os._exit(not (path.read_bytes() == b"the other" and temporary.read_bytes() == content[:4]))
+        assert os.waitpid(child, 0)[1] == 0
+        fill(temporary, content)
+
+    monkeypatch.setattr(files, "_fill", meanwhile)
+    write_bytes(path, b"the first")
+    assert path.read_bytes() == b"the first" and [*tmp_path.iterdir()] == [path]
+
+
+def test_an_interrupt_leaves_no_half_file(tmp_path, monkeypatch):
+    def interrupted(temporary, content):
+        temporary.write_bytes(content[:4])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "_fill", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_bytes(tmp_path / "page.html", b"a page")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("odd", [b'{"st', b"[1]", b"3", b'{"x": 1}', b'{"step": "\xff"}', b"\x00\x00"])
@@ -169,11 +197,11 @@ def test_a_line_that_is_no_record_is_told_with_its_number_unless_it_was_cut_at_t
     path.write_bytes(b"\n".join(lines) + b"\n")
     told = f"{path}: line {line} must be a JSON record with step, but is damaged; remove the line to go on without it"
     with pytest.raises(InputError) as error:
-        read_lines(path, ["step"])
+        read_lines(path, STEP)
     assert str(error.value) == told
-    assert read_lines(path, ["step"], cut_anywhere=True) == [{"step": 0}, {"step": 1}]
+    assert read_lines(path, STEP, cut_anywhere=True) == [{"step": 0}, {"step": 1}]
     path.write_bytes(b'{"step": 0}\n{"step": 1}\n' + odd)  # a kill leaves the beginning of a line, and not its end
-    assert read_lines(path, ["step"]) == [{"step": 0}, {"step": 1}]
+    assert read_lines(path, STEP) == [{"step": 0}, {"step": 1}]
 
 
 def test_a_last_line_that_lacks_only_its_end_counts(tmp_path):
@@ -193,9 +221,12 @@ def test_damaged_json_is_told_in_one_line(tmp_path):
     path.write_text('{"a": ')
     with pytest.raises(InputError, match="must be JSON, but is damaged"):
         read_json(path)
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="must be JSON, but is damaged"):
-        read_json(path)
+    for damaged in (b"\xff\xfe\x00", b"[" * 100_000):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match="must be JSON, but is damaged"):
+            read_json(path)
+    path.write_bytes('\ufeff{"a": "ü"}'.encode())  # as an editor may save it
+    assert read_json(path) == {"a": "ü"}
     with pytest.raises(InputError, match="cannot be read \\(No such file"):
         read_json(tmp_path / "missing.json")
 

@@ -108,7 +108,8 @@ def test_earlier_without_damage_goes_on_from_the_last_state(stopped, whole):
 
 def test_metrics_cut_short_or_beyond_the_state_are_written_again(stopped, whole):
     metrics = stopped / "seed-0" / "metrics.jsonl"
-    metrics.write_text(metrics.read_text() + '{"step": 7, "kl_bits": 1.0}\n{"step": 8, "lo')
+    beyond = '{"step": 7, "loss_bits": 1.0, "kl_bits": 1.0, "entropy_mae_bits": 1.0}\n'
+    metrics.write_text(metrics.read_text() + beyond + '{"step": 8, "lo')
     go_on(stopped)
     assert contents(stopped) == whole
 
@@ -124,7 +125,7 @@ def test_damaged_metrics_are_told_and_nothing_of_them_is_lost(stopped, whole):
         with pytest.raises(InputError) as error:
             attempt()
         assert str(error.value).startswith(
-            f"{metrics}: line 2 must be a JSON record with step, kl_bits, but is damaged"
+            f"{metrics}: line 2 must be a JSON record with step, kl_bits, entropy_mae_bits, loss_bits, but is damaged"
         )
     assert contents(stopped) == before
     metrics.write_text(good)  # as the message says
@@ -134,11 +135,60 @@ def test_damaged_metrics_are_told_and_nothing_of_them_is_lost(stopped, whole):
 
 def test_a_line_of_the_timings_may_be_cut_short_anywhere(stopped):
     timings = stopped / "timings.jsonl"
-    timings.write_text('{"seeds": [0], "train_s": 2.0}\n{"seeds": [0], "tr')  # killed; the next sitting appends
+    whole = '{"seeds": [0], "train_s": 2.0, "setup_s": 1.0}\n'
+    timings.write_text(whole + '{"seeds": [0], "tr')  # killed; the next sitting appends
     go_on(stopped)
     assert timings.read_text().splitlines()[1] == '{"seeds": [0], "tr'
     records = load(stopped).folder.timings()
     assert records[0]["train_s"] == 2.0 and len(records) == 2
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        ({"step": "x"}, "line 1 must be a JSON record"),
+        ({"step": -1}, "line 1 must be a JSON record"),
+        ({"kl_bits": []}, "line 1 must be a JSON record"),
+        ({"entropy_mae_bits": "x"}, "line 1 must be a JSON record"),
+    ],
+)
+def test_metrics_of_another_kind_are_damage(stopped, odd, told):
+    metrics = stopped / "seed-0" / "metrics.jsonl"
+    first, rest = metrics.read_text().split("\n", 1)
+    metrics.write_text(json.dumps(json.loads(first) | odd) + "\n" + rest)
+    for attempt in (lambda: go_on(stopped), lambda: load(stopped).metrics()):
+        with pytest.raises(InputError, match=f"{metrics}: {told}"):
+            attempt()
+
+
+@pytest.mark.parametrize("odd", [{"seeds": True}, {"train_s": {}}, {"setup_s": "1"}])
+def test_timings_of_another_kind_are_passed_over(stopped, odd):
+    timings = stopped / "timings.jsonl"
+    before = load(stopped).seconds()
+    last = json.loads(timings.read_text().splitlines()[-1])
+    timings.write_text(timings.read_text() + json.dumps(last | odd) + "\n")
+    assert load(stopped).seconds() == before
+
+
+@pytest.mark.parametrize("content", ["3", "null", '{"a": 1}', "[", "[" * 100_000])
+def test_damaged_environments_are_told_with_the_way_out(stopped, whole, content):
+    path = stopped / "environment.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=f"{path}: .*is damaged.*; remove it to go on without it"):
+        go_on(stopped)
+    path.unlink()
+    go_on(stopped)
+    assert contents(stopped) == whole
+
+
+def test_a_step_that_cannot_be_is_damage(stopped):
+    path = stopped / "seed-0" / "checkpoints.json"
+    listed = json.loads(path.read_text())
+    for step in (-1, True):
+        listed["resume"][-1]["step"] = step
+        path.write_text(json.dumps(listed))
+        with pytest.raises(InputError, match="must list checkpoints by step"):
+            go_on(stopped)
 
 
 @pytest.mark.parametrize("how", ["truncated", "altered", "missing"])

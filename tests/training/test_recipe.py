@@ -140,6 +140,10 @@ def test_numbers_of_numpy_are_kept_as_plain_ones():
     assert json.dumps(cast(models.SequenceModel, built).spec)
     with pytest.raises(InputError, match=r"seeds = 1\.5"):
         tiny(seeds=(1.5,))
+    halves = {name: np.float32(0.5) for name in ("lr", "muon_lr", "weight_decay", "clip", "momentum", "average")}
+    theirs = tiny(**halves, betas=(np.float32(0.5), np.float64(0.5)), floor=np.int64(0), decay_share=np.float16(0.5))
+    plain = tiny(**dict.fromkeys(halves, 0.5), betas=(0.5, 0.5), floor=0, decay_share=0.5)
+    assert theirs == plain and repr(theirs) == repr(plain) and theirs.digest() == plain.digest()
 
 
 def test_a_given_part_and_a_field_of_it_are_combined():

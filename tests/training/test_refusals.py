@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 import torch
 
@@ -64,6 +67,19 @@ def test_what_is_no_path_is_told_in_one_line(tmp_path, monkeypatch, out):
     with pytest.raises(InputError, match=rf"^path = {out!r}: must be a path"):
         load(out)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file system takes no such name")
+def test_a_path_that_safetensors_cannot_open_is_refused_before_training(tmp_path):
+    """Its weights could be written, and would be called damaged when they are read."""
+    odd = tmp_path / os.fsdecode(b"caf\xe9")
+    with pytest.raises(InputError, match=r"^out = .*: must be a path in UTF-8$"):
+        on_cpu(RECIPE, odd)
+    assert not list(tmp_path.iterdir())
+    assert on_cpu(RECIPE, tmp_path / "café ∞").models
+    (tmp_path / "café ∞").rename(odd)
+    with pytest.raises(InputError, match=r"^path = .*: must be a path in UTF-8$"):
+        load(odd)
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish.  (That a signal in mid-training saves is in `test_resume.py`.)"""
+"""Ctrl-C, SIGTERM and a lost terminal as a wish.  (That a signal in mid-training saves is in `test_resume.py`.)"""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ from windtunnel.training.network import Network
 from windtunnel.training.signals import StopRequest
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_noted_and_the_old_handlers_come_back(number):
-    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+@pytest.fixture
+def usual_hang_up():
+    """As without nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_noted_and_the_old_handlers_come_back(number, usual_hang_up):
+    before = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     with StopRequest() as stop:
         assert not stop.requested
         assert signal.getsignal(number) != before[number]
@@ -28,6 +36,14 @@ def test_a_signal_is_noted_and_the_old_handlers_come_back(number):
         assert error.value.code == 128 + number
         assert str(error.value) == f"stopped by {number.name}; nothing was kept: no folder"
     assert {n: signal.getsignal(n) for n in before} == before
+
+
+def test_under_nohup_a_lost_terminal_is_no_wish(usual_hang_up):
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with StopRequest() as stop:
+        signal.raise_signal(signal.SIGHUP)
+        assert not stop.requested
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_without_a_signal_nothing_is_raised_and_handlers_come_back():

@@ -20,6 +20,9 @@ BAD = [
     (Bijection, {"symbols": "many"}, "symbols = 'many'", "whole number"),
     (Bijection, {"symbols": 5, "length": 6}, "length = 6", "at most symbols = 5"),
     (Bijection, {"layout": "triples"}, "layout = 'triples'", "plain, paper"),
+    (Bijection, {"layout": np.array(["plain", "paper"])}, "layout = array(['plain', 'paper']", "one of plain, paper"),
+    (Bijection, {"replacement": 1}, "replacement = 1", "True or False"),
+    (Bijection, {"replacement": np.array([True, False])}, "replacement = array([ True, False])", "True or False"),
     (HMM, {"stats": 5}, "HMM option = 'stats'", "one of states, symbols"),
     (HMM, {"states": 1}, "states = 1", "from 2 to 127"),
     (HMM, {"length": 0}, "length = 0", "at least 1"),
@@ -69,6 +72,12 @@ BAD = [
         {"states": 2, "symbols": 2, "header": None, "transition": "eye", "emission": IDENTITY},
         "transition",
         "matrix of numbers",
+    ),
+    (
+        HMM,
+        {"states": 2, "symbols": 2, "header": None, "transition": IDENTITY, "emission": IDENTITY, "concentration": 2},
+        "concentration = 2",
+        "left at 1.0 when the matrices are fixed",
     ),
     (Recall, {"noise": 1.0}, "noise = 1.0", "[0, 1)"),
     (Recall, {"noise": -0.1}, "noise = -0.1", "[0, 1)"),
@@ -136,10 +145,16 @@ def test_bad_sampling(options, names):
         (HMM(states=np.int32(3), symbols=np.int64(4), length=np.int64(6)), HMM(states=3, symbols=4, length=6)),
         (Recall(pairs=np.int64(8), keys=np.int16(20)), Recall(pairs=8, keys=20)),
         (Urn(symbols=np.int64(5)).with_length(np.int64(4)), Urn(symbols=5, length=4)),
+        (Bijection(replacement=np.bool_(True)), Bijection(replacement=True)),
+        (Recall(noise=np.float32(0.25), mixed=np.bool_(False)), Recall(noise=0.25)),
+        (Recall(noise=np.float64(0.25)), Recall(noise=0.25)),
+        (Urn(concentration=np.int64(2)), Urn(concentration=2)),
+        (HMM(concentration=np.float16(0.5)), HMM(concentration=0.5)),
+        (HMM(dynamics="sticky", mixing=(np.float32(0.5), np.int8(1))), HMM(dynamics="sticky", mixing=(0.5, 1))),
     ],
     ids=lambda tunnel: type(tunnel).__name__,
 )
-def test_whole_numbers_of_numpy_are_kept_as_plain_ones(theirs, plain):
+def test_numbers_of_numpy_are_kept_as_plain_ones(theirs, plain):
     assert theirs == plain and repr(theirs) == repr(plain)
     assert json.dumps(wt.tunnels.to_dict(theirs)) == json.dumps(wt.tunnels.to_dict(plain))
     drawn = theirs.sample(np.int64(3), seed=np.uint32(2**32 - 1), start=np.int64(5))
@@ -171,6 +186,9 @@ def test_registry_errors():
         wt.tunnels.register("hmm", HMM)
     with pytest.raises(ValueError, match="subclasses"):
         wt.tunnels.register("mine", int)  # type: ignore[arg-type]
+    for name in (3, ["mine"], ""):
+        with pytest.raises(ValueError, match=r"^name = .*: must be a word$"):
+            wt.tunnels.register(name, HMM)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="tunnel option = 'colour'"):
         wt.tunnels.from_dict({"name": "hmm", "colour": 3})
 
@@ -201,6 +219,14 @@ def test_a_tunnel_of_ones_own_may_be_given_more_than_it_keeps():
         ValueError, match="Larger option = 'twice': must be one of symbols, length, concentration, times"
     ):
         Larger(twice=2)
+
+
+def test_where_there_is_nothing_to_choose_the_line_says_so():
+    with pytest.raises(ValueError, match=r"^preset = 'x': must be left out: there is none to choose$"):
+        require_choice("preset", "x", ())
+    require_choice("step", np.int64(3), (1, 3))
+    with pytest.raises(ValueError, match=r"^step = tensor\(\[1, 3\]\): must be one of 1, 3$"):
+        require_choice("step", torch.tensor([1, 3]), (1, 3))
 
 
 def test_a_very_long_value_is_told_by_its_beginning():

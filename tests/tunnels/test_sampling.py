@@ -208,6 +208,18 @@ def test_edited_worlds_get_their_own_belief():
     assert bool((episodes.posterior[:, 4] != edited.posterior[:, 4]).any(-1).all())
 
 
+@pytest.mark.parametrize(
+    "tunnel",
+    [*SMALL_WORLDS, HMM(states=2, symbols=2, header=None, transition=((1, 0), (0, 1)), emission=((1, 0), (0, 1)))],
+    ids=repr,
+)
+def test_one_episodes_world_can_be_edited_in_place(tunnel):
+    latent, fresh = tunnel.sample(3).latent, tunnel.sample(3).latent
+    for name, value in latent.items():
+        value[1] = value[1].flip(-1) + 1
+        assert torch.equal(value[::2], fresh[name][::2]), name
+
+
 def test_bijection_entropy_is_position_alone_only_without_replacement():
     entropy = Bijection(symbols=6, length=6).sample(100, seed=0).entropy_bits
     expected = torch.log2(6 - torch.arange(6, dtype=torch.float64))
@@ -243,6 +255,16 @@ def test_subsets_split_the_readouts():
     assert float(episodes.entropy_bits[masks["seen"]].max()) == 0.0
     expected = 1 - (5 / 6) ** np.arange(12)
     np.testing.assert_allclose(masks["seen"].double().mean(0).numpy(), expected, atol=0.12)
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_recall_calls_for_accumulation_where_one_showing_does_not_settle_the_belief(mixed, repeats):
+    tunnel = Recall(pairs=4, queries=2, filler=0, keys=6, values=5, noise=0.3, repeats=repeats, mixed=mixed)
+    assert tunnel.primitives[0] == "binding"
+    most = tunnel.sample(64).posterior.amax(-1)
+    assert ("accumulation" in tunnel.primitives) == (float(most.std()) > 1e-9)
+    assert Recall(pairs=4, mixed=mixed, repeats=repeats).primitives == ("binding",)
 
 
 def test_hypothesis_spaces():
@@ -305,6 +327,14 @@ def test_large_batches_leave_the_thread_setting_alone():
     assert torch.get_num_threads() == before == seen[0]
 
 
+def test_large_batches_can_be_drawn_in_inference_mode():
+    """The mode holds for one thread, and blocks are drawn on others."""
+    tunnel = HMM(states=2, symbols=2, length=2)
+    with torch.inference_mode():
+        found = tunnel.sample(4100)
+    assert all(map(torch.equal, found.tensors(), tunnel.sample(4100).tensors()))
+
+
 def test_a_failure_leaves_the_thread_setting_alone():
     import threading
 
@@ -338,9 +368,10 @@ def test_a_single_episode_is_a_batch_of_one(tunnel):
     assert [len(one) for one in episodes] == [len(one) for one in episodes.inputs] == [1] * 5
     assert torch.equal(torch.cat([one.labels for one in episodes]), episodes.labels)
     for outside in (5, -6):
-        for batch in (episodes, episodes.inputs):
-            with pytest.raises(InputError, match=rf"^episode = {outside}: must be from -5 to 4$"):
-                batch[outside]
+        for index in (outside, [0, outside], np.array([outside]), torch.tensor([1, outside])):
+            for batch in (episodes, episodes.inputs):
+                with pytest.raises(InputError, match=rf"^episode = {outside}: must be from -5 to 4$"):
+                    batch[index]
     assert len(episodes[torch.tensor([False, True, False, True, True])]) == 3  # the other forms are as they were
     assert len(episodes[[0, 2]]) == 2 and len(episodes[1:1]) == 0 and len(episodes[torch.tensor([2])]) == 1
     assert len(episodes[:1][torch.tensor([False])]) == 0
@@ -364,6 +395,8 @@ def test_a_batch_in_every_form_of_index():
     mask = [False, True, False, True, False]
     for index in ([1, 3], [-4, -2], range(1, 4, 2), np.array([1, 3]), torch.tensor([1, 3]), np.array(mask), mask):
         assert torch.equal(episodes[index].labels, episodes.labels[[1, 3]])
+    for index in (slice(None, None, -1), slice(3, 0, -2), slice(1, 3, -1)):
+        assert torch.equal(episodes[index].labels, episodes.labels[list(range(5)[index])])
     assert len(episodes[[]]) == len(episodes.inputs[np.array([], dtype=int)]) == 0
     assert torch.equal(episodes[np.array([1, 0], dtype=np.uint8)].labels, episodes.labels[[1, 0]])  # numbers, no mask
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from windtunnel.cli import show
 from windtunnel.cli.bench_plot import draw, require_picture
 from windtunnel.cli.flags import Device, File, Int, Switch, shown
-from windtunnel.cli.parse import parse
+from windtunnel.cli.parse import given, parse
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require
@@ -47,6 +47,9 @@ def run(words: list[str]) -> None:
     """Measure or read, then print, write and draw.  What can be refused is refused before the minutes of measuring."""
     options = parse(Bench, words, "windtunnel bench")
     if options.read is not None:
+        for name in ("device", "only", "batch", "quick"):
+            if given(words, name):
+                raise InputError(f"--{name}: must be left out with --read, which shows a result as it is")
         result = _read(options.read)
         _require_places(options, [section for section in SECTIONS if result.get(section)])
     else:
@@ -58,8 +61,8 @@ def run(words: list[str]) -> None:
     finally:  # also if whoever was to read the tables has gone
         if options.json is not None:
             write_json(options.json, result)
-    if options.plot is not None:
-        draw(result, options.plot)
+        if options.plot is not None:
+            draw(result, options.plot)
     if options.read is None:  # whoever only reads a result has got all of it
         _require_rows(result)
 

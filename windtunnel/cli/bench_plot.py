@@ -30,7 +30,10 @@ def draw(result: dict[str, Any], path: Path) -> None:
     figure = Figure(figsize=(5.2 * len(sections), 4.2), layout="constrained")
     figure.suptitle(headline(result), fontsize=9)
     for number, section in enumerate(sections, 1):
-        PANELS[section](figure.add_subplot(1, len(sections), number), result[section])
+        try:
+            PANELS[section](figure.add_subplot(1, len(sections), number), result[section])
+        except LookupError as error:  # a result that was read: a table goes without what a row lacks
+            raise InputError(f"--plot {path}: every row of {section} must have {error}") from None
     picture = io.BytesIO()
     figure.savefig(picture, dpi=150, format=path.suffix[1:])
     write_bytes(path, picture.getvalue())

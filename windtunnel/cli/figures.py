@@ -11,7 +11,7 @@ from windtunnel.cli.parse import as_typed, parse_folder
 from windtunnel.cli.place import require_shown
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require
 from windtunnel.report import Asked, read, write_figures
 from windtunnel.report.figures import missing
 from windtunnel.training.files import require_writable_folder
@@ -36,6 +36,8 @@ class Figures:
 def run(words: list[str]) -> None:
     """Read, draw, say what was missing."""
     folder, options = parse_folder(Figures, "figures", words, "DIR")
+    only = None if options.only is None else [name for name in options.only.split(",") if name]
+    require(only != [], "--only", options.only, "the name of a figure, or several separated by commas")
     out = options.out or folder / "figures"
     if out.exists() and not out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a folder")
@@ -44,7 +46,6 @@ def run(words: list[str]) -> None:
     require_writable_folder(out)  # before the minutes of looking into networks
     by = Asked("figures", words[1:], plugins.named())
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say, asked=by)
-    only = None if options.only is None else [name for name in options.only.split(",") if name]
     with as_typed("only"):
         written = write_figures(source, out, only=only, say=say)
     for lack in missing(source):

@@ -51,8 +51,7 @@ class Inspect:
     device: Device = None
     """Where to compute; a GPU if there is one."""
     replace: Switch = False
-    """Measure anew what is asked for.  The rest of the survey stays where it was made in the same way, else it is
-    forgotten, and named."""
+    """Measure anew what is asked for; the rest stays if it was made in the same way, else it is named and forgotten."""
     all: Switch = False
     """Print every measurement, not only the strongest of each kind."""
     json: Switch = False

@@ -3,8 +3,8 @@
 Only the standard library is imported here, so that `windtunnel --help` answers at once; a command's own module, and
 with it torch, is imported when that command is asked for.
 
-Exit codes: 0 done, 2 the user's mistake or what could not be measured, 130 interrupted, 143 terminated, 141 nobody
-reads our output any more.
+Exit codes: 0 done, 2 the user's mistake or what could not be measured, 130 interrupted, 143 terminated, 129 the
+terminal is gone, 141 nobody reads our output any more.
 """
 
 from __future__ import annotations

@@ -64,6 +64,9 @@ def parse(form: type[Form], words: Sequence[str], prog: str, others: Collection[
         raise InputError(_what_is_wrong(form, words, box.getvalue())) from None
     if box.getvalue():  # a warning; not even nothing can be written where a disk is full
         sys.stderr.write(box.getvalue())
+    for flag, hint in _flags(form).items():
+        if get_origin(hint) is tuple and given(words, flag.lstrip("-")) and not _typed(words, flag).strip(", "):
+            raise InputError(f"{flag} has no value: must be {allowed(hint)}")  # to tyro none at all is some
     if strangers:
         raise InputError(_is_an_option(strangers, others) or _what_is_unknown(form, strangers[0], prog))
     _require_sizes(filled)
@@ -122,6 +125,8 @@ def allowed(hint: Any) -> str:
         return "one of " + ", ".join(map(str, arguments))
     if get_origin(hint) in (Union, types.UnionType):
         return " or ".join(map(allowed, arguments))
+    if get_origin(hint) is tuple and Ellipsis in arguments:
+        return f"{allowed(arguments[0])} or several"
     if get_origin(hint) is tuple and len(set(arguments)) == 1:
         count = {2: "two", 3: "three"}.get(len(arguments), str(len(arguments)))
         return f"{count} {_PLURAL.get(arguments[0], 'values')}"

@@ -65,7 +65,8 @@ def given_up() -> str:
 
 
 def _nowhere() -> TextIO:
-    return open(os.devnull, "w")  # noqa: SIM115: it stays open for as long as the command runs
+    """It stays open for as long as the command runs."""
+    return open(os.devnull, "w")
 
 
 def _silence(name: str) -> None:

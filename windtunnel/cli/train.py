@@ -38,8 +38,7 @@ class Train(RecipeFlags):
     tracker: Literal["none", "tensorboard", "trackio", "wandb"] = "none"
     """Where else to log; each is an extra of the same name."""
     earlier: Switch = False
-    """If the last checkpoint is damaged, go on from the intact one before it; if checkpoints.json is lost, from the
-    last checkpoint that can be read."""
+    """If the last checkpoint is damaged, go on from the one before it; if checkpoints.json is lost, make it anew."""
     json: Switch = False
     """Print one JSON document at the end instead of a table."""
 

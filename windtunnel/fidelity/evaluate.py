@@ -275,17 +275,17 @@ def _readout_indices(positions: Positions, readouts: int) -> tuple[int, ...] | N
 
 def _selection(episodes: Episodes, tunnel: Tunnel, where: Where) -> Bool[Tensor, "n K"]:
     """Which readouts `where` lets count."""
+    if where is None:
+        return torch.ones_like(episodes.labels, dtype=torch.bool)
     if callable(where):
-        mask = where(episodes)
-        shape = tuple(episodes.labels.shape)
-        ok = isinstance(mask, Tensor) and mask.dtype == torch.bool and tuple(mask.shape) == shape
-        found = f"{mask.dtype} {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
-        require(ok, "where", found, f"a function that returns a bool tensor of shape {shape} (n, K)")
-    elif where is not None:
-        subsets = tunnel.subsets(episodes)
+        mask, field, what = where(episodes), "where", "a function that returns "
+    else:
+        subsets = tunnel.subsets(episodes) or {}
         require(len(subsets) > 0, "where", where, f"left out: {type(tunnel).__name__} names no subsets")
         require_choice("where", where, subsets)
-        mask = subsets[where]
-    else:
-        mask = torch.ones_like(episodes.labels, dtype=torch.bool)
+        mask, field, what = subsets[where], f"{type(tunnel).__name__}.subsets(…)[{where!r}]", ""
+    shape = tuple(episodes.labels.shape)
+    ok = isinstance(mask, Tensor) and mask.dtype == torch.bool and tuple(mask.shape) == shape
+    found = f"{mask.dtype} {tuple(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+    require(ok, field, found, f"{what}a bool tensor of shape {shape} (n, K)")
     return mask

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Literal
 
 import numpy as np
@@ -109,6 +110,31 @@ def printed(value: float, digits: int = 3) -> str:
     return f"{value:.4f}" if abs(value) >= 10.0 ** (digits - 4) else f"{value:#.{digits}g}"
 
 
+LEAST, MOST = 1e-6, 1e6  # what is smaller or larger is not written out, digit by digit
+
+
+def alike(*values: float, digits: int = 3) -> list[str]:
+    """Numbers that stand together, to so many significant digits and all in one notation: the first decides whether
+    powers of ten are used.  Where it needs none, the others have none, unless one is too small or large to write out.
+
+    >>> alike(8.75e-5, 7.23e-5, 0.000104), alike(0.00012, 8.7e-5, 0.00015)
+    (['8.75e-5', '7.23e-5', '1.04e-4'], ['0.00012', '0.000087', '0.00015'])
+    >>> alike(0.5, 1e-9, math.inf), alike(-0.12, 0.0, math.nan)
+    (['5e-1', '1e-9', 'inf'], ['-0.12', '0', 'nan'])
+    """
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    plain = "e" not in f"{values[0]:.{digits}g}" and all(LEAST <= size < MOST for size in sizes)
+
+    def told(value: float) -> str:
+        if not value or not math.isfinite(value):
+            return f"{value:g}"
+        figures, _, power = f"{value:.{digits - 1}e}".partition("e")
+        figures = figures.rstrip("0").rstrip(".") if "." in figures else figures
+        return f"{Decimal(f'{figures}e{power}'):f}" if plain else f"{figures}e{int(power)}"
+
+    return [told(value) for value in values]
+
+
 def beside_the_mean(mean: float, high: float, typical: float, spec: str) -> str:
     """` (typical 2e-05)` where an arithmetic mean lies above an interval about the geometric one; else nothing.
 
@@ -144,6 +170,7 @@ def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
     independent scores.
     """
     for name, estimate in (("a", a), ("b", b)):
+        require(isinstance(estimate, Estimate), name, estimate, "an estimate of a score, e.g. score.kl_bits")
         seeds, over = len(estimate.per_seed), estimate.over
         if over != "seeds":
             raise InputError(f"{name} = an interval over {over}: a paired ratio needs scores of two or more seeds")
@@ -151,6 +178,8 @@ def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
             raise InputError(f"{name}.per_seed = {estimate.per_seed.tolist()}: a ratio needs positive, finite values")
         if seeds != len(a.per_seed):
             raise InputError(f"b has {seeds} seeds, a has {len(a.per_seed)}: a paired ratio needs equally many")
+    if a.episodes != b.episodes:
+        raise InputError(f"b is over {b.episodes} episodes, a over {a.episodes}: a paired ratio needs the same ones")
     ratios = a.per_seed / b.per_seed
     low, high, _ = t_interval(ratios, "log")
     return Ratio(geometric_mean(ratios), low, high, ratios)
@@ -176,6 +205,7 @@ class PoissonBootstrap:
         # Two 16-bit draws come from one 32-bit word; an odd row would leave half a word behind at each chunk's end.
         require(replicates > 0 and replicates % 2 == 0, "replicates", replicates, "even and positive")
         self.replicates = replicates
+        self.sequences = 0  # of which some readout was selected
         self.generator = np.random.Generator(np.random.Philox(seed))
         self.sums = WeightedSums(replicates, metrics, readouts, device)
 
@@ -184,6 +214,12 @@ class PoissonBootstrap:
         words = self.generator.integers(0, 1 << 16, size=(values.shape[1], self.replicates), dtype=np.uint16)
         weights = torch.from_numpy(_POISSON_OF_WORD[words]).to(values.device)
         self.sums.add(weights.double().T, values, mask)
+        self.sequences += int(mask.any(1).sum())
+
+    def interval(self, replicates: np.ndarray) -> tuple[float, float]:
+        """Of a statistic, from its value in each replicate (B,).  A single sequence has no spread, hence no interval:
+        every replicate that drew it says the same, which is not certainty."""
+        return percentile_interval(replicates) if self.sequences > 1 else (math.nan, math.nan)
 
 
 def _poisson_table() -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from windtunnel.fidelity.calibration import ByEntropy, Calibration, calibration_table, entropy_table
-from windtunnel.fidelity.intervals import Estimate, Scale, percentile_interval, resolved, t_interval
+from windtunnel.fidelity.intervals import Estimate, Scale, resolved, t_interval
 from windtunnel.fidelity.tally import GAP, MEASURED, ExactTally, NetworkTally
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
@@ -108,7 +108,7 @@ class Score:
         yardstick = f"constant entropy scores {resolved(self.entropy_yardstick_bits):#.3g}"
         lines = [
             f"{self.tunnel}",
-            f"{self.episodes} {self.stream} episodes, seed {self.seed}, {self.subset};"
+            f"{self.episodes} {self.stream} episode{'s' * (self.episodes != 1)}, seed {self.seed}, {self.subset};"
             f" {who}, 95% interval over {self.kl_bits.over}",
             f"  KL(exact‖model)    {self.kl_bits} bits",
             f"  entropy error      {self.entropy_mae_bits} bits per sequence ({yardstick})",
@@ -150,8 +150,8 @@ def _mean_estimate(networks: list[NetworkTally], metric: int, scale: Scale, epis
     per_seed = np.array([tally.sums.pooled()[0, metric] for tally in networks])
     per_position = np.stack([tally.sums.per_position()[0, metric] for tally in networks]).mean(0)
     bootstrap = networks[0].bootstrap
-    replicates = None if bootstrap is None else bootstrap.sums.pooled()[:, metric]
-    return _estimate(per_seed, per_position, replicates, scale, episodes)
+    interval = None if bootstrap is None else bootstrap.interval(bootstrap.sums.pooled()[:, metric])
+    return _estimate(per_seed, per_position, interval, scale, episodes)
 
 
 def _curve_estimate(networks: list[NetworkTally], episodes: int) -> Estimate:
@@ -162,30 +162,29 @@ def _curve_estimate(networks: list[NetworkTally], episodes: int) -> Estimate:
     """
     gaps = np.abs(np.stack([tally.sums.per_position()[0, GAP] for tally in networks]))
     bootstrap = networks[0].bootstrap
-    replicates = None
+    interval = None
     if bootstrap is not None:
         drawn = np.abs(bootstrap.sums.per_position()[:, GAP])
         drawn = drawn[~np.isnan(drawn).all(axis=1)]  # a replicate of a tiny selection may have drawn none of it
         replicates = np.nanmean(drawn, axis=1)
-        replicates = np.maximum(replicates - (replicates.mean() - np.nanmean(gaps)), 0.0)
+        interval = bootstrap.interval(np.maximum(replicates - (replicates.mean() - np.nanmean(gaps)), 0.0))
     floor = float(np.nanmean([tally.gap_floor for tally in networks]))
-    return _estimate(np.nanmean(gaps, axis=1), gaps.mean(0), replicates, "log", episodes, floor)
+    return _estimate(np.nanmean(gaps, axis=1), gaps.mean(0), interval, "log", episodes, floor)
 
 
 def _estimate(
     per_seed: np.ndarray,
     per_position: np.ndarray,
-    replicates: np.ndarray | None,
+    interval: tuple[float, float] | None,
     scale: Scale,
     episodes: int,
     floor: float | None = None,
 ) -> Estimate:
     mean = float(per_seed.mean())
-    if replicates is None:
+    if interval is None:
         low, high, scale = t_interval(per_seed, scale)
         return Estimate(mean, low, high, per_position, per_seed, "seeds", scale, episodes, floor)
-    low, high = percentile_interval(replicates) if episodes > 1 else (math.nan, math.nan)  # one sequence has no spread
-    return Estimate(mean, low, high, per_position, per_seed, "sequences", "linear", episodes, floor)
+    return Estimate(mean, *interval, per_position, per_seed, "sequences", "linear", episodes, floor)
 
 
 def _runs(indices: tuple[int, ...]) -> str:

@@ -43,6 +43,10 @@ class Sizes:
     classes: int
     max_length: int
 
+    def __post_init__(self) -> None:
+        for field, least in (("vocabulary", 1), ("feature_width", 0), ("classes", 1), ("max_length", 1)):
+            require_int(field, getattr(self, field), least)
+
     @classmethod
     def of(cls, tunnel: Tunnel, max_length: int | None = None) -> Sizes:
         """The sizes of a tunnel; `max_length` leaves room for longer tests than the tunnel's own length."""

@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from threading import RLock
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import nn
 
 from windtunnel.accidents import accident, misfit
-from windtunnel.errors import InputError, plain_number, require, require_choice, require_int, with_article
+from windtunnel.errors import InputError, plain_number, require, require_choice, require_int
 from windtunnel.models.adapt import Adapted, adapt, require_causal
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.describe import describe
@@ -68,7 +68,7 @@ def build(
     if not isinstance(model, str):
         require_factory("model", model, named="the name of an architecture, or ", example="net")
     found = find(model) if isinstance(model, str) else model
-    if not (isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class")):
+    if not has_config(found):
         sized = {"params": params, "max_length": max_length, "preset": preset}
         given |= {name: value for name, value in sized.items() if value is not None}
         name = model if isinstance(model, str) else getattr(model, "__name__", type(model).__name__)
@@ -86,10 +86,15 @@ def build(
     return built
 
 
+def has_config(found: object) -> TypeGuard[type[SequenceModel]]:
+    """Whether it is an architecture whose shape we know how to choose, rather than a function that builds a module."""
+    return isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class")
+
+
 def option_names(model: str | Factory) -> list[str] | None:
     """The options that `build` takes for a model, by name; None where anything may be given."""
     found = find(model) if isinstance(model, str) else model
-    if isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class"):
+    if has_config(found):
         return ["params", "preset", "max_length", *(field.name for field in fields(found.config_class))]
     parameters = list(inspect.signature(found).parameters.values())[1:]  # the first is the tunnel
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
@@ -100,7 +105,7 @@ def option_names(model: str | Factory) -> list[str] | None:
 def truth_names(model: str | Factory) -> list[str]:
     """Those of its options that are on or off, as far as their defaults tell."""
     found = find(model) if isinstance(model, str) else model
-    if isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class"):
+    if has_config(found):
         found = found.config_class
     parameters = inspect.signature(found).parameters.values()
     return [parameter.name for parameter in parameters if isinstance(parameter.default, bool)]
@@ -134,18 +139,19 @@ def resolve(
 
 def from_spec(spec: dict[str, Any], *, seed: int = 0) -> SequenceModel:
     """The built-in model that `model.spec` described, freshly initialised."""
+    seed = whole_seed(seed)
     try:
         name, config, sizes = spec["name"], dict(spec["config"]), dict(spec["sizes"])
     except (KeyError, TypeError, ValueError):
         raise InputError(f"model spec = {spec!r}: must have a name, a config and sizes") from None
     cls = find(name)
-    if not (isinstance(cls, type) and issubclass(cls, SequenceModel)):
+    if not has_config(cls):
         raise InputError(f"model = {name!r}: must be a built-in architecture to be rebuilt from its spec")
     try:
         shape, measures = cls.config_class(**config), Sizes(**sizes)
     except TypeError as error:
         raise InputError(
-            f"model spec = {spec!r}: must have the config and sizes of {with_article(name)} ({error})"
+            f"model spec = {spec!r}: must have the config and sizes of the architecture {name} ({error})"
         ) from None
     with seeded(seed):
         return cls(shape, measures)

@@ -74,7 +74,7 @@ class CausalConv(nn.Module):
     """Depthwise convolution over the present and the past: y_t = b + Σ_j w_j x_{t−j}, zero before the start.
 
     Written as `size` shifted multiply-adds, which a compiler fuses into one pass over memory.  Seen as a recurrence it
-    carries a window from step to step, the last size − 1 inputs: `stepped` is that loop, for who wants to edit it.
+    carries a window from step to step, the last size − 1 inputs: `stepped` is that loop, for whoever wants to edit it.
     """
 
     def __init__(self, channels: int, size: int) -> None:

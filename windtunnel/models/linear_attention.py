@@ -81,7 +81,7 @@ class DeltaAttention(nn.Module):
             q, k, v = tap(f"{name}.q", q), tap(f"{name}.k", k), tap(f"{name}.v", v)
             beta, log_decay = tap(f"{name}.beta", beta), tap(f"{name}.decay", log_decay)
         read = delta_rule(q, k, v, beta, log_decay, edit=each_step(tap, f"{name}.state"))
-        read = touch(tap, f"{name}.read", read)
+        read = touch(tap, f"{name}.read", read.to(self.norm.weight.dtype))  # the rule is in float32, at least
         heads = touch(tap, f"{name}.head_out", self.norm(read))
         out = self.out(heads.transpose(1, 2).reshape(n, length, width))
         return touch(tap, f"{name}.out", out)

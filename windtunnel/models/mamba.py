@@ -93,7 +93,8 @@ class Mixer(nn.Module):
         B, C = (touch(tap, f"{name}.{part}", value) for part, value in zip("BC", BC.chunk(2, dim=-1)))
         y = selective_scan(c, delta, A, B, C, edit=each_step(tap, f"{name}.state"))
         y = touch(tap, f"{name}.y", y + self.D * c)
-        return touch(tap, f"{name}.out", self.out_proj(y * gate))
+        mixed = (y * gate).to(self.out_proj.weight.dtype)  # the scan is in float32, a network may be in bfloat16
+        return touch(tap, f"{name}.out", self.out_proj(mixed))
 
 
 class Block(nn.Module):

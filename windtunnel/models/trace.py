@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from windtunnel.errors import InputError, whole_number
+from windtunnel.environment import require_device
+from windtunnel.errors import InputError, require, whole_number
 from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.home import home
 from windtunnel.models.taps import Record, require_matched
@@ -30,10 +31,13 @@ def trace(
     device  where the result goes; the model runs where it is
     """
     chunk = whole_number("chunk", chunk, 1)
-    patterns = [names] if isinstance(names, str) else None if names is None else list(names)
+    patterns = None if names is None else [names] if isinstance(names, str) else list(names)
+    require(all(isinstance(one, str) for one in patterns or ()), "names", names, "a glob pattern, or a list of them")
     if not has_taps(model):
         raise InputError(f"model {getattr(model, 'name', type(model).__name__)} has no taps: nothing to trace")
     inputs = episodes.inputs if isinstance(episodes, Episodes) else episodes
+    require(isinstance(inputs, Inputs), "episodes", episodes, "episodes, or their inputs")
+    require_device(str(device))
     kept: dict[str, Tensor] = {}
     with evaluation_mode([model]):
         for first in range(0, max(1, len(inputs)), chunk):  # once for no episodes: names are looked at, and have shapes

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
+from windtunnel.fidelity import intervals
 from windtunnel.study.quantity import number
 
-LEAST, MOST = 1e-6, 1e6  # what is smaller or larger is not written out, digit by digit
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -45,17 +44,8 @@ def alike(*values: Any, digits: int = 3) -> list[str]:
     (['0.00012', '0.000087', '0.00015'], ['5 × 10⁻¹', '1 × 10⁻⁹', '∞'], ['−0.12', '0', '–'])
     """
     found = [number(value) for value in values]
-    sizes = [abs(value) for value in found if value and math.isfinite(value)]
-    plain = "e" not in f"{found[0]:.{digits}g}" and all(LEAST <= size < MOST for size in sizes)
-
-    def told(value: float) -> str:
-        if not value or not math.isfinite(value):
-            return short(value)
-        figures, _, power = f"{value:.{digits - 1}e}".partition("e")
-        figures = figures.rstrip("0").rstrip(".") if "." in figures else figures
-        return _told(f"{Decimal(f'{figures}e{power}'):f}") if plain else _told(f"{figures}e{power}")
-
-    return [told(value) for value in found]
+    told = intervals.alike(*found, digits=digits)
+    return [_told(text) if math.isfinite(value) else short(value) for value, text in zip(found, told, strict=True)]
 
 
 def power_of_ten(exponent: int) -> str:

@@ -22,6 +22,7 @@ from windtunnel.fidelity.intervals import (
     CONFIDENCE,
     Estimate,
     Scale,
+    alike,
     beside_the_mean,
     geometric_mean,
     resolved,
@@ -153,9 +154,9 @@ class Quantity:
     def brief(self, digits: int = 3) -> str:
         """For a table: `0.0033 [0.0031, 0.0036]`, or the number alone if it is exact or one seed's, which bounds
         nothing; 0 for what is only rounding."""
-        mean, low, high = (f"{resolved(value):.{digits}g}" for value in (self.mean, self.low, self.high))
         if self._bounds_nothing:
-            return mean
+            return alike(resolved(self.mean), digits=digits)[0]
+        mean, low, high = alike(*map(resolved, (self.mean, self.low, self.high)), digits=digits)
         told = f"{mean} [{low}, {high}]"
         if self.scale != "log" or not self.values:
             return told

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,8 @@ from torch import Tensor
 
 from windtunnel.errors import InputError, require
 
+Needed = Mapping[str, Callable[[Any], bool]]
+
 _PACKED = "windtunnel"  # the entry of a safetensors file's metadata that holds several
 
 
@@ -29,9 +31,15 @@ class Damaged(InputError):
 
 
 def require_path(field: str, value: object) -> Path:
-    """A path that was given as one.  An empty word is none, though to Python it is the current folder."""
+    """A path that was given as one.  An empty word is none, though to Python it is the current folder; nor is one that
+    safetensors cannot open, and would call damaged."""
     require(isinstance(value, str | Path) and value != "", field, value, "a path, e.g. 'runs/first'")
-    return Path(cast(str | Path, value))
+    path = Path(cast(str | Path, value))
+    try:
+        os.fsencode(path).decode()
+    except UnicodeError:
+        raise InputError(f"{field} = {str(path)!r}: must be a path in UTF-8") from None
+    return path
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -41,10 +49,12 @@ def write_bytes(path: Path, content: bytes) -> None:
         _fill(temporary, content)
         os.replace(temporary, path)
         _sync_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:  # Ctrl-C too
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise unwritable(path, len(content), error) from None
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise unwritable(path, len(content), error) from None
+        raise
 
 
 def require_writable(path: Path) -> None:
@@ -60,8 +70,7 @@ def require_writable_folder(folder: Path) -> None:
 def _try_to_write(path: Path, told: Path) -> None:
     """With an empty file, which is gone again; so are folders made for it, since the work may yet have no result."""
     try:
-        _temporary(path)  # refuses what is no plain file
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.try")  # another process may be writing the other one
+        temporary = _temporary(path)
         missing = [folder for folder in path.parents if not folder.exists()]  # the innermost first
         try:
             _fill(temporary, b"")
@@ -74,10 +83,11 @@ def _try_to_write(path: Path, told: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    """The file that is written first, beside the one that is wanted."""
+    """The file that is written first, beside the one that is wanted; every process has its own, as two that write the
+    same page would rename each other's half of it."""
     if path.exists() and not path.is_file():  # to replace a device such as /dev/null would break the machine
         raise InputError(f"{path}: cannot be written (it is there, and no plain file)")
-    return path.with_name(path.name + ".tmp")
+    return path.with_name(f"{path.name}.{os.getpid()}.tmp")
 
 
 def _fill(temporary: Path, content: bytes) -> None:
@@ -107,10 +117,10 @@ def write_json(path: Path, content: Any) -> None:
 def read_json(path: Path) -> Any:
     """Parsed JSON; a missing or broken file is told in one line."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text("utf-8-sig"))  # whatever the locale; an editor may have put a mark before it
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Damaged(f"{path}: must be JSON, but is damaged ({error})") from None
 
 
@@ -205,21 +215,22 @@ def append_line(path: Path, record: dict[str, Any]) -> None:
         raise unwritable(path, len(line), error) from None
 
 
-def read_lines(path: Path, needed: Sequence[str] = (), *, cut_anywhere: bool = False) -> list[dict[str, Any]]:
+def read_lines(path: Path, needed: Needed | None = None, *, cut_anywhere: bool = False) -> list[dict[str, Any]]:
     """The records of a JSON-lines file; the last line is left out where a kill cut it short, before its end of line.
 
-    needed        fields that every record must have
+    needed        fields that every record must have, and whether a value can be one of that field
     cut_anywhere  the file is appended to after a kill: leave out every line that is no such record, wherever it is.
                   Otherwise such a line is damage, and told
     """
     if not path.exists():
         return []
+    needed = needed or {}
     lines = path.read_bytes().split(b"\n")  # after the last end of line there is nothing, or what a kill left
     records = []
     for number, line in enumerate(lines, 1):
         if not line.strip():  # as an editor may leave it
             continue
-        record = _record(line, {*needed})
+        record = _record(line, needed)
         if record is not None:
             records.append(record)
         elif number < len(lines) and not cut_anywhere:
@@ -229,13 +240,14 @@ def read_lines(path: Path, needed: Sequence[str] = (), *, cut_anywhere: bool = F
     return records
 
 
-def _record(line: bytes, needed: set[str]) -> dict[str, Any] | None:
+def _record(line: bytes, needed: Needed) -> dict[str, Any] | None:
     """The record in a line; None where there is none with these fields."""
     try:
-        record = json.loads(line.decode())
-    except ValueError:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and record.keys() >= needed else None
+    whole = isinstance(record, dict) and all(name in record and fits(record[name]) for name, fits in needed.items())
+    return record if whole else None
 
 
 def _sync_folder(folder: Path) -> None:

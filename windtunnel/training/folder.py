@@ -56,6 +56,13 @@ class RunFolder:
         """Does it hold a run?"""
         return (self.path / "recipe.json").exists()
 
+    def forget_temporary(self) -> None:
+        """Remove what a killed sitting left half-written beside its seeds.  Only files that a sitting writes: somebody
+        may be writing a survey here."""
+        for name in ("recipe.json", "environment.json"):
+            for path in self.path.glob(f"{name}.*.tmp"):
+                path.unlink(missing_ok=True)
+
     def require_known(self) -> None:
         """Raise at what a run has left here without its recipe: it must not go on, or be read, under another one.
 
@@ -117,7 +124,12 @@ class RunFolder:
     def add_environment(self, environment: dict[str, object]) -> None:
         """Remember where a sitting took place."""
         path = self.path / "environment.json"
-        sittings = read_json(path) if path.exists() else []
+        try:
+            sittings = read_json(path) if path.exists() else []
+            if not isinstance(sittings, list):
+                raise Damaged(f"{path}: must be a list of environments, but is damaged")
+        except Damaged as error:  # no training depends on it
+            raise InputError(f"{error}; remove it to go on without it") from None
         if environment not in sittings:
             write_json(path, [*sittings, environment])
 
@@ -127,7 +139,7 @@ class RunFolder:
 
     def timings(self) -> list[dict[str, Any]]:
         """All of them; a sitting that was killed may have left a line cut short, with those of the next below it."""
-        return read_lines(self.path / "timings.jsonl", ("seeds", "train_s"), cut_anywhere=True)
+        return read_lines(self.path / "timings.jsonl", _TIMING, cut_anywhere=True)
 
     def seed(self, seed: int) -> SeedFolder:
         """The part that belongs to one seed."""
@@ -224,7 +236,7 @@ class SeedFolder:
 
     def metrics(self) -> list[dict[str, Any]]:
         """The history.  Every sitting begins by writing it anew, so only its last line may ever be cut short."""
-        return [_as_logged(record) for record in read_lines(self.path / "metrics.jsonl", ("step", "kl_bits"))]
+        return [_as_logged(record) for record in read_lines(self.path / "metrics.jsonl", _METRICS)]
 
     def cut_short(self, recipe: Recipe, reached: int | None = None) -> str:
         """What is wrong with metrics that end before a step that was reached (default: that of the last saved state);
@@ -326,12 +338,29 @@ def _is_list_of_checkpoints(listed: Any) -> bool:
     """Is it {"ladder": […], "resume": […]} with a step, a file beside it and a checksum in every entry?"""
     try:
         return all(
-            isinstance(entry["step"], int) and isinstance(entry["sha256"], str) and _is_plain(entry["file"])
+            _is_step(entry["step"]) and isinstance(entry["sha256"], str) and _is_plain(entry["file"])
             for kind in ("ladder", "resume")
             for entry in listed[kind]
         )
     except (LookupError, TypeError):
         return False
+
+
+def _is_step(value: object) -> bool:
+    return type(value) is int and value >= 0  # True is none
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float)
+
+
+def _is_score(value: object) -> bool:
+    """Is it a number as `plain_record` keeps it?"""
+    return value in ("inf", "-inf", None) or _is_number(value)
+
+
+_METRICS = {"step": _is_step, "kl_bits": _is_score, "entropy_mae_bits": _is_score, "loss_bits": _is_score}
+_TIMING = {"seeds": lambda value: isinstance(value, list), "train_s": _is_number, "setup_s": _is_number}
 
 
 def _is_plain(file: object) -> bool:

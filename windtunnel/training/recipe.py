@@ -12,11 +12,11 @@ from windtunnel import tunnels
 from windtunnel.errors import (
     InputError,
     is_number,
+    keep_number,
     keep_whole_number,
     plain_number,
     require,
     require_choice,
-    require_number,
 )
 from windtunnel.training.stages import Stage, stage_at, stages_of
 from windtunnel.tunnels import Tunnel
@@ -51,15 +51,15 @@ class Optimiser:
     def __post_init__(self) -> None:
         require_choice("optimiser", self.kind, ("adamw", "muon"))
         for name in ("lr", "muon_lr"):
-            require_number(name, getattr(self, name), 0, above=True)
+            keep_number(self, name, 0, above=True)
         for name in ("weight_decay", "clip"):
-            require_number(name, getattr(self, name), 0)
-        betas = tuple(self.betas) if isinstance(self.betas, list | tuple) else ()
+            keep_number(self, name, 0)
+        betas = tuple(map(plain_number, self.betas)) if isinstance(self.betas, list | tuple) else ()
         ok = len(betas) == 2 and all(is_number(beta) and 0 <= beta < 1 for beta in betas)
         require(ok, "betas", self.betas, "two numbers in [0, 1)")
         object.__setattr__(self, "betas", betas)
         for name in ("momentum", "average"):
-            require_number(name, getattr(self, name), 0, 1, below=True)
+            keep_number(self, name, 0, 1, below=True)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Schedule:
         keep_whole_number(self, "warmup", 0)
         require_choice("decay", self.decay, ("cosine", "linear", "none"))
         for name in ("decay_share", "floor"):
-            require_number(name, getattr(self, name), 0, 1)
+            keep_number(self, name, 0, 1)
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ class Run:
     def seconds(self) -> dict[str, float]:
         """Wall-clock seconds of training and of set-up (building, compiling, capturing), over all sittings."""
         records = self._timings if self.path is None else self.folder.timings()
-        return {kind: sum(record.get(f"{kind}_s", 0.0) for record in records) for kind in ("train", "setup")}
+        return {kind: sum(record[f"{kind}_s"] for record in records) for kind in ("train", "setup")}
 
 
 def _kind(tunnel: Tunnel) -> str:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish: the step in flight ends, everything is saved, then the program goes."""
+"""Ctrl-C, SIGTERM or a lost terminal as a wish: the step in flight ends, everything is saved, the program goes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -33,6 +33,8 @@ class StopRequest:
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
+                if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                    continue  # under nohup a lost terminal is no wish
                 self._before[number] = signal.signal(number, self._note)
         return self
 

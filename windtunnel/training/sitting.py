@@ -74,6 +74,7 @@ class Sitting:
         """Train every seed that is not finished."""
         recipe = self.recipe
         if folder is not None:
+            folder.forget_temporary()
             if folder.exists() and not self._starts_over(folder):
                 self._require_listed(folder)
                 if self._has_all_weights(folder) and Run(recipe, path=folder.path).finished:

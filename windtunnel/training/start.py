@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from windtunnel.environment import default_device, require_device
-from windtunnel.errors import InputError, require, require_number, unknown, whole_number
+from windtunnel.errors import InputError, plain_number, require, require_number, unknown, whole_number
 from windtunnel.models.build import option_names
 from windtunnel.models.registry import Factory, find, is_built_in, require_factory
 from windtunnel.models.registry import names as model_names
@@ -73,6 +73,7 @@ def train(
         say = print_line if tracker == "print" else lambda line: None
     tracker, out = open_tracker(tracker), None if out is None else require_path("out", out)
     if max_minutes is not None:
+        max_minutes = plain_number(max_minutes)
         require_number("max_minutes", max_minutes, 0, above=True)
         require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
     factory = None if model is None or isinstance(model, str) else model

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from windtunnel.errors import keep_whole_number, require, require_choice
+from windtunnel.errors import keep_truth, keep_whole_number, require, require_choice
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
@@ -49,7 +49,7 @@ class Bijection(Tunnel):
         keep_whole_number(self, "symbols", 2)
         keep_whole_number(self, "length", 1)
         require_choice("layout", self.layout, ("plain", "paper"))
-        require(isinstance(self.replacement, bool), "replacement", self.replacement, "True or False")
+        keep_truth(self, "replacement")
         require(
             self.replacement or self.length <= self.symbols,
             "length",

@@ -21,7 +21,8 @@ CPU_BLOCK = 4096
 
 def in_blocks(part: Callable[[int, int], Episodes], count: int) -> Episodes:
     """Episodes 0 … count − 1, made by `part(first, size)` block by block and written into their place."""
-    whole = part(0, 1).map(lambda one: _room(one, count))
+    with torch.inference_mode(False):  # it holds for this thread only: the others may not write to what is made in it
+        whole = part(0, 1).map(lambda one: _room(one, count))
 
     def fill(first: int) -> None:
         block = part(first, min(CPU_BLOCK, count - first))

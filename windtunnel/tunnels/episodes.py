@@ -133,17 +133,18 @@ def require_inputs(value: object) -> None:
 def _keeping_the_axis(index: Any, count: int) -> Any:
     """The index if what it selects is a batch again; a single number as a slice of one, which keeps the first axis."""
     if isinstance(index, slice):
-        return index
+        chosen = range(count)[index]
+        return index if chosen.step > 0 else torch.tensor(chosen, dtype=torch.int64)  # torch takes no step backwards
     chosen = _as_numbers_or_mask(index, count)
     if chosen is None:
         allowed = f"a number, a slice, or one row of numbers or of {count} times True or False"
         raise InputError(f"episodes = {shown(index)}: must be {allowed}")
-    if chosen.ndim == 1:
+    if chosen.dtype == torch.bool:
         return chosen
-    number = int(chosen)
-    if not -count <= number < count:
-        raise InputError(f"episode = {number}: must be from {-count} to {count - 1}")
-    return slice(number % count, number % count + 1)
+    outside = chosen[(chosen < -count) | (chosen >= count)]  # on a GPU such an index would end the process
+    if len(outside):
+        raise InputError(f"episode = {int(outside[0])}: must be from {-count} to {count - 1}")
+    return chosen if chosen.ndim else slice(int(chosen) % count, int(chosen) % count + 1)
 
 
 def _as_numbers_or_mask(index: Any, count: int) -> Tensor | None:

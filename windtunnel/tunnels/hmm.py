@@ -19,7 +19,15 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from windtunnel.errors import InputError, is_number, keep_whole_number, require, require_choice
+from windtunnel.errors import (
+    InputError,
+    is_number,
+    keep_number,
+    keep_whole_number,
+    plain_number,
+    require,
+    require_choice,
+)
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.filtering import forward_filter, likelihoods, predict_symbols
@@ -77,6 +85,7 @@ class HMM(Tunnel):
         require_choice("prior", self.prior, ("dirichlet", "released"))
         require_choice("header", self.header, ("rows", "tokens", None))
         require_choice("predict", self.predict, ("state", "symbol"))
+        keep_number(self, "concentration", 0, above=True)
         require_concentration(self.concentration)
         self._check_mixing()
         self._check_released()
@@ -88,7 +97,7 @@ class HMM(Tunnel):
             return
         if self.mixing is None:
             return
-        band = tuple(self.mixing) if isinstance(self.mixing, tuple | list) else ()
+        band = tuple(map(plain_number, self.mixing)) if isinstance(self.mixing, tuple | list) else ()
         ok = len(band) == 2 and all(map(is_number, band)) and 0.0 <= band[0] <= band[1] <= 1.0
         require(ok, "mixing", self.mixing, "a band (low, high) with 0 <= low <= high <= 1")
         object.__setattr__(self, "mixing", band)
@@ -108,10 +117,9 @@ class HMM(Tunnel):
             for name, matrix in given.items():
                 require(matrix is None, name, "a matrix", "left out unless header is None")
             return
-        require(self.prior == "dirichlet", "prior", self.prior, "left at dirichlet when the matrices are fixed")
-        require(
-            self.dynamics == "dirichlet", "dynamics", self.dynamics, "left at dirichlet when the matrices are fixed"
-        )
+        for name, usual in (("prior", "dirichlet"), ("dynamics", "dirichlet"), ("concentration", 1.0)):
+            value = getattr(self, name)
+            require(value == usual, name, value, f"left at {usual} when the matrices are fixed")
         for (name, matrix), width in zip(given.items(), (self.states, self.symbols), strict=True):
             require(matrix is not None, name, None, "given when header is None")
             object.__setattr__(self, name, _checked_matrix(name, matrix, self.states, width))
@@ -194,7 +202,8 @@ class HMM(Tunnel):
         count, device = source.episodes.shape[0], source.episodes.device
         if self.header is None:
             fixed = [torch.tensor(m, dtype=torch.float64, device=device) for m in (self.transition, self.emission)]
-            transition, emission = (matrix[..., None].expand(-1, -1, count) for matrix in fixed)
+            # Copies, not one matrix seen many times: who edits an episode's own must not edit all others'.
+            transition, emission = (matrix[..., None].repeat(1, 1, count) for matrix in fixed)
             return transition, emission
         emission = source.dirichlet(_EMISSION, self.concentration, self.states, self.symbols)
         if self.dynamics == "dirichlet":

@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import keep_whole_number, require, require_number
+from windtunnel.errors import keep_number, keep_truth, keep_whole_number, require
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source
@@ -61,8 +61,8 @@ class Recall(Tunnel):
         keep_whole_number(self, "keys", 1)
         keep_whole_number(self, "values", 2)
         keep_whole_number(self, "repeats", 1)
-        require(isinstance(self.mixed, bool), "mixed", self.mixed, "true or false")
-        require_number("noise", self.noise, 0, 1, below=True)
+        keep_truth(self, "mixed")
+        keep_number(self, "noise", 0, 1, below=True)
         require(self.pairs <= self.keys, "pairs", self.pairs, f"at most keys = {self.keys}")
         require(self.queries <= self.pairs, "queries", self.queries, f"at most pairs = {self.pairs}")
         distinct_ok = self.noise > 0 or self.pairs <= self.values
@@ -95,7 +95,9 @@ class Recall(Tunnel):
 
     @property
     def primitives(self) -> tuple[str, ...]:
-        return ("binding", "accumulation") if self.noise > 0 and self.repeats > 1 else ("binding",)
+        """Where noisy showings of a pair may be several, they have to be put together."""
+        several = self.repeats > 1 or (self.mixed and self.pairs > 1)
+        return ("binding", "accumulation") if self.noise > 0 and several else ("binding",)
 
     @property
     def hypotheses_log2(self) -> float:

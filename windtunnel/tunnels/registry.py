@@ -17,6 +17,7 @@ _TUNNELS: dict[str, type[Tunnel]] = {"bijection": Bijection, "hmm": HMM, "recall
 
 def register(name: str, cls: type[Tunnel]) -> type[Tunnel]:
     """Add a tunnel of one's own (a frozen dataclass that subclasses `Tunnel`) under a new name."""
+    require(isinstance(name, str) and name != "", "name", name, "a word")
     require(name not in _TUNNELS, "name", name, "a name that is not taken: " + ", ".join(_TUNNELS))
     ok = isinstance(cls, type) and issubclass(cls, Tunnel) and hasattr(cls, "__dataclass_fields__")
     require(ok, "cls", cls, "a dataclass that subclasses windtunnel.tunnels.Tunnel")

@@ -20,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from windtunnel.errors import keep_whole_number
+from windtunnel.errors import keep_number, keep_whole_number
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 from windtunnel.tunnels.random import Source, categorical, require_concentration
@@ -47,6 +47,7 @@ class Urn(Tunnel):
     def __post_init__(self) -> None:
         keep_whole_number(self, "symbols", 2, 127)
         keep_whole_number(self, "length", 1)
+        keep_number(self, "concentration", 0, above=True)
         require_concentration(self.concentration)
 
     @property
