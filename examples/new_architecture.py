@@ -2,6 +2,7 @@
 
 It can accumulate evidence but not look anything up, as comes out.  Run:  python examples/new_architecture.py
 Or:  windtunnel --plugin examples.new_architecture train urn running-mean --out runs/mean
+Or, on one small world for each primitive:  windtunnel --plugin examples.new_architecture scorecard running-mean
 """
 
 import torch

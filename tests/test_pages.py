@@ -20,7 +20,7 @@ from windtunnel.errors import InputError
 from windtunnel.study.claims import GEOMETRIC
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import SURVEYED
-from windtunnel.study.scorecard import scorecard
+from windtunnel.study.primitive_rows import in_order
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
 from windtunnel.training import recipe_for
 from windtunnel.training.speed.rates import AS_TRAINED
@@ -55,7 +55,7 @@ def test_the_picture_of_the_primitives_says_where_what_it_cannot_show_lies():
     drawn = ElementTree.fromstring(primitives_figure.figure(study))
     words = [text.text for text in drawn.findall(f"{space}text")]
     arrows = {mark.findtext(f"{space}title"): mark for mark in drawn.findall(f"{space}polygon")}
-    rows = [row for row in scorecard(study.cells()) if row.network and not row.record["bimodal"]]
+    rows = [row for row in in_order(study.cells()) if row.network and not row.record["bimodal"]]
     beyond = [row for row in rows if row.record["share"]["mean"] < primitives_figure.LEAST]
     assert beyond
     for row in beyond:

@@ -29,6 +29,7 @@ _HOMES = {  # name -> the room it lives in
     "primitives": "study",
     "zoo": "study",
     "reproduce": "study",
+    "scorecard": "study",
 }
 
 if TYPE_CHECKING:  # the same names once more, for type checkers and editors
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from windtunnel.models import trace as trace
     from windtunnel.study import primitives as primitives
     from windtunnel.study import reproduce as reproduce
+    from windtunnel.study import scorecard as scorecard
     from windtunnel.study import zoo as zoo
     from windtunnel.training import load as load
     from windtunnel.training import train as train

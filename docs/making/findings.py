@@ -14,7 +14,7 @@ from study_findings import FINDINGS
 from windtunnel.study.evidence import NotMeasured
 from windtunnel.study.folder.files import markdown
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.scorecard import scorecard
+from windtunnel.study.primitive_rows import in_order
 from windtunnel.study.trials import PRIMITIVES
 
 OF_BENCHMARKS = (
@@ -53,7 +53,7 @@ def in_short(study: StudyFolder, results: Path) -> str:
     if not found:
         return "Nothing yet that a verdict supports."
     lines = markdown(["the paper says", "we find"], [[told.paper, told.brief] for told in found])
-    tested = {row.primitive for row in scorecard(study.cells()) if row.network}
+    tested = {row.primitive for row in in_order(study.cells()) if row.network}
     if untested := [primitive for primitive in PRIMITIVES if primitive not in tested]:
         lines += ["", f"Not yet run at full size: {', '.join(untested)}."]
     return "\n".join(lines)

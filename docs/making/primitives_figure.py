@@ -10,8 +10,8 @@ from html import escape
 
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
+from windtunnel.study.primitive_rows import Row, in_order
 from windtunnel.study.quantity import number
-from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
 
@@ -35,7 +35,7 @@ MARKS = (
 
 def figure(study: StudyFolder) -> str:
     """The whole picture."""
-    rows = [row for row in scorecard(study.cells()) if row.network]
+    rows = [row for row in in_order(study.cells()) if row.network]
     panels = sorted(
         {(row.primitive, row.world) for row in rows}, key=lambda place: (PRIMITIVES.index(place[0]), place[1])
     )

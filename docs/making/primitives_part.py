@@ -5,8 +5,8 @@ from __future__ import annotations
 from windtunnel.study.folder.files import markdown
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
+from windtunnel.study.primitive_rows import Row, in_order
 from windtunnel.study.quantity import Quantity, number
-from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
 
@@ -52,7 +52,7 @@ def in_full(study: StudyFolder) -> list[str]:
 
 def _table(study: StudyFolder) -> tuple[list[Place], list[tuple[tuple[bool, str], dict[Place, Row]]]]:
     """The columns, and the rows with what is in them: networks first, then predictors; whether it is one, and who."""
-    rows = scorecard(study.cells())
+    rows = in_order(study.cells())
     worlds = list(dict.fromkeys((row.primitive, row.world) for row in rows))
     worlds.sort(key=lambda place: PRIMITIVES.index(place[0]))
     found: dict[tuple[bool, str], dict[Place, Row]] = {}

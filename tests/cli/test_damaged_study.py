@@ -11,7 +11,7 @@ import pytest
 
 from tests.study.planted import Planted, around
 from tests.study.plants import PLANTS
-from windtunnel.cli.ledger import print_claim, print_ledger, print_scorecard
+from windtunnel.cli.ledger import print_claim, print_ledger, print_primitives
 from windtunnel.errors import InputError
 from windtunnel.report import read
 from windtunnel.report.making import cards, machines
@@ -61,7 +61,7 @@ def everything(folder: Path) -> None:
     """All that the commands `claims`, `report` and `figures` read."""
     study = StudyFolder(folder)
     entries = study.ledger()
-    print_scorecard(study.cells())
+    print_primitives(study.cells())
     print_ledger(entries, everything=True)
     for entry in (entries[0], entries[-1]):
         print_claim(entry)

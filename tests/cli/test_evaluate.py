@@ -56,6 +56,16 @@ def test_the_share_of_the_primitive_is_that_of_the_library_and_takes_no_second_r
     assert len(reads) == 2  # once for each seed
 
 
+def test_too_few_steps_are_no_statement_about_an_architecture(runs, output, monkeypatch):
+    words = ("evaluate", runs / "deep" / "bijection", "--episodes", 50, "--device", "cpu")
+    told = "what these weights reached in 12 steps, and says nothing about what the architecture can reach"
+    assert f"{told}: `windtunnel scorecard transformer` tries" in " ".join(output(*words).split())
+    assert "reached in 3 steps" in " ".join(output(*words, "--step", 3).split())
+    assert "weights reached" not in output("evaluate", "urn-transformer", "--episodes", 50, "--device", "cpu")
+    monkeypatch.setattr(wt.study.Share, "state", "realised")
+    assert "weights reached" not in output(*words)
+
+
 def test_a_tunnel_that_tests_no_primitive_has_no_share(runs, output):
     words = ("evaluate", runs / "hmm", "--episodes", 50, "--device", "cpu")
     assert json.loads(output(*words, "--json"))["primitive"] is None and "share" not in output(*words)

@@ -214,6 +214,18 @@ def test_one_line_says_it_all():
     assert found.told.startswith("realised: share 1 [1, 1] over 3 seeds") and found.told == found.to_dict()["told"]
 
 
+def test_a_kl_of_some_readouts_says_so():
+    """At all readouts it is another, which stands beside it wherever a share is printed."""
+    tunnel = wt.tunnels.Bijection(symbols=4, length=4, replacement=True)
+    found = wt.primitives(wt.baselines(tunnel)["uniform"], tunnel, episodes=50)
+    words = f"KL {found.kl_bits:.4g} at the readouts that need it, against {found.base_bits:.3g} bits of familiarity"
+    assert found.where == "seen" and words in str(found) and words in found.told
+    again = Share.of_record(json.loads(json.dumps(found.to_dict())))
+    assert str(again) == str(found)
+    everywhere = wt.primitives(wt.baselines(URN)["uniform"], URN, episodes=50)
+    assert everywhere.where is None and "need it" not in str(everywhere) and "where" not in everywhere.to_dict()
+
+
 @pytest.mark.parametrize(("high", "failed"), [(0.009, False), (-0.001, True)])
 def test_only_what_is_worse_beyond_chance_is_said_to_lack_more(high, failed):
     found = Share("binding", Quantity(-0.08, -0.17, high, "sequences"), 6.5, "stored-values", 6.0, (-0.08,))

@@ -1,78 +1,261 @@
-"""The primitives table is gathered once: what the command line prints is what the page shows and its CSV holds."""
+"""A scorecard tells what planted architectures realise, gives a second chance where one is needed, and goes on."""
 
 from __future__ import annotations
 
+import json
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
-from tests.study.planted import Planted, around
-from windtunnel.report.shares import SIGNS, primitives, primitives_table
+import windtunnel as wt
+from windtunnel.errors import InputError
+from windtunnel.report.making import commands
+from windtunnel.report.shares import realised
 from windtunnel.report.source import Source
-from windtunnel.study.quantity import Quantity
-from windtunnel.study.scorecard import STATES, entries, scorecard
-from windtunnel.study.share import Share
+from windtunnel.study import Scorecard, reproduce
+from windtunnel.study.plan import World
+from windtunnel.study.quick_plan import quick
+from windtunnel.study.running import making
+from windtunnel.study.scorecard_plan import EPISODES, STEPS, WORLDS, plan
+
+URN = World("few-draws", wt.tunnels.Urn(symbols=5, length=8))
+PAIRS = World("few-pairs", wt.tunnels.Bijection(symbols=3, length=5, replacement=True))
+TINY = (URN, PAIRS)
+BUDGET: dict[str, Any] = {"worlds": TINY, "steps": 12, "longer": 20}
 
 
-@pytest.fixture
-def cells() -> dict:
-    """Two networks of one world, one of another, predictors that show the scale, and a cell that tests nothing."""
-    p = Planted()
-    p.share("urn-transformer", "accumulation", around(0.99, 0.001))
-    p.share("urn-lstm", "accumulation", around(0.5))
-    p.share("hmm-rotating-transformer", "transport", around(0.01, 0.001))
-    p.cell("hmm-transformer")
-    p.baseline("hmm-rotating", "uniform", "kl_bits", 1.0)
-    rows = {
-        name: Share("transport", Quantity(value, value, value, "sequences"), 1 - value, "window-1", 1.0, (value,))
-        for name, value in (("B: window-1", 0.0), ("filter", 1.0), ("A window", 0.5))
+class Counting(nn.Module):
+    """Of an urn the exact belief is told by the counts: right at a scale of 1.  It looks nothing up."""
+
+    def __init__(self, tunnel, scale: float):
+        super().__init__()
+        self.scale, self.classes = nn.Parameter(torch.tensor(scale)), tunnel.classes
+        self.alpha = tunnel.concentration if isinstance(tunnel, wt.tunnels.Urn) else None
+
+    def forward(self, tokens, features, readout):
+        if self.alpha is None:
+            return 0.0 * self.scale + torch.zeros(len(tokens), len(readout), self.classes)
+        seen = nn.functional.one_hot(tokens, self.classes + 1)[..., :-1].cumsum(1)  # the last token is START
+        return self.scale * torch.log(seen + self.alpha)[:, readout]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def planted():
+    """An architecture that counts from the start, one that has to learn it, and others that cannot be trained."""
+    own = {
+        "counter": lambda tunnel: Counting(tunnel, 1.0),
+        "slow": lambda tunnel: Counting(tunnel, 0.0),
+        "slow-longer": lambda tunnel: Counting(tunnel, 0.0),
+        "references": lambda tunnel: Counting(tunnel, 1.0),
+        "a/b": lambda tunnel: Counting(tunnel, 1.0),
+        "ahead": lambda tunnel: Ahead(tunnel),
+        "urns-only": lambda tunnel: Counting(tunnel, tunnel.colours),
     }
-    p.cells["hmm-rotating-references"]["rows"] = {name: row.to_dict() for name, row in rows.items()}
-    return p.cells
+    for name, factory in own.items():
+        wt.models.register(name, factory)
+    yield
+    for name in own:
+        wt.models.unregister(name)
 
 
-def test_where_seeds_fall_apart_share_and_bits_are_of_the_same_seed():
-    p = Planted()
-    p.share("urn-transformer", "accumulation", [0.99, 0.98, 0.01])
-    p.share("urn-lstm", "accumulation", [0.5, 0.51])
-    apart, alike = (row for row in entries(p.cells) if row.network)
-    base = apart.record["base_bits"]
-    assert apart.record["median"] == 0.98 and apart.left_bits == pytest.approx(0.02 * base)
-    assert alike.left_bits == alike.record["kl_bits"]
+class Ahead(nn.Module):
+    """Reads the whole sequence at once."""
+
+    def __init__(self, tunnel):
+        super().__init__()
+        self.embed = nn.Embedding(tunnel.vocabulary, tunnel.classes)
+
+    def forward(self, tokens, features, readout):
+        return self.embed(tokens).sum(1, keepdim=True).expand(-1, len(readout), -1)
 
 
-def test_all_tables_tell_the_same(cells):
-    source = Source(Path("here"), cells=cells)
-    told = {(row.subject, row.primitive, row.world, row.state) for row in scorecard(cells)}
-    assert len(told) == 6 == len(scorecard(cells))
-    assert {tuple(row[:4]) for row in primitives_table(source).rows} == told
-    shown = primitives(source)
-    columns = [(column.primitive, column.world) for column in shown.columns]
-    networks = {
-        (row.name, *at, one.state) for row in shown.rows for at, one in zip(columns, row.shares) if one is not None
+@pytest.fixture(scope="module")
+def card(tmp_path_factory) -> Scorecard:
+    """Both counters, uninterrupted."""
+    return wt.scorecard(["counter", "slow"], tmp_path_factory.mktemp("card") / "study", **BUDGET)
+
+
+def test_what_was_planted_is_told(card):
+    assert card.realised == {"counter": ("accumulation",), "slow": ("accumulation",)} and card.finished
+    assert card.models == ("counter", "slow") and card.size("counter") == "1"
+
+
+def test_a_second_chance_is_taken_only_where_it_is_needed(card):
+    steps = {pair: [attempt.steps for attempt in made] for pair, made in card.attempts.items()}
+    assert steps == {
+        ("counter", "accumulation"): [12],
+        ("counter", "binding"): [12, 240],
+        ("slow", "accumulation"): [12, 240],
+        ("slow", "binding"): [12, 240],
     }
-    scale = {
-        (name, column.primitive, column.world, one.state) for column in shown.columns for name, one in column.scale
-    }
-    assert networks | scale == told and set(SIGNS) == set(STATES)
+    first, second = card.attempts["slow", "accumulation"]
+    assert first.share.state in ("absent", "partial") and second.share.state == "realised"
+    assert second.cell == "few-draws-slow-longer" and second.seeds == first.seeds == (0,)
+    assert (card.folder.path / "runs" / "few-draws-slow-longer" / "recipe.json").exists()
+    assert not (card.folder.path / "runs" / "few-draws-counter-longer").exists()
 
 
-def test_order_and_origin(cells):
-    by_cell = [(row.cell, row.subject, row.network) for row in entries(cells)]
-    assert by_cell[:2] == [("urn-transformer", "transformer", True), ("urn-lstm", "lstm", True)]
-    assert [subject for _, subject, network in by_cell if not network] == ["B: window-1", "filter", "A window"]
-    ordered = [(row.primitive, row.subject) for row in scorecard(cells)]
-    assert ordered[:2] == [("accumulation", "lstm"), ("accumulation", "transformer")]
-    assert [subject for _, subject in ordered[2:]] == ["transformer", "A window", "B: window-1", "filter"]
+def test_both_budgets_and_what_they_do_not_show_are_told(card):
+    first, second = card.attempts["slow", "accumulation"]
+    lines = str(card).splitlines()
+    told = f"  accumulation: {first.share.brief}, KL {first.kl_bits:.3g} bits after 12 steps, {second.share.brief}, KL "
+    assert lines[3] == "slow, 1 parameters" and lines[4].startswith(told) and lines[4].endswith("after 240 steps")
+    assert lines[2].startswith("  binding: absent (no better than B) -")
+    assert "B, the best without binding: familiarity: 0, KL " in str(card)
+    assert lines[-2] == (
+        "counter did not realise binding (absent) within 240 steps: what it reached with this budget, not what the "
+        "architecture cannot do"
+    )
+    assert len(card.remarks()) == 2
 
 
-def test_a_network_with_a_predictors_name_keeps_its_own_share(cells):
-    cell = cells["hmm-rotating-transformer"] | {"rows": cells["hmm-rotating-references"]["rows"]}
-    rows = list(entries({"hmm-rotating-filter": cell}))
-    assert [(row.subject, row.network) for row in rows] == [
-        ("filter", True),
-        ("B: window-1", False),
-        ("filter", False),
-        ("A window", False),
-    ]
-    assert rows[0].record["share"] == cell["primitive"]["share"] != rows[2].record["share"]
+def test_the_plain_data(card):
+    told = json.loads(json.dumps(card.to_dict(), allow_nan=False))
+    slow = told["models"]["slow"]["accumulation"]
+    assert told["finished"] and told["longer"] == 20 and slow["state"] == "realised" and not slow["to_come"]
+    assert [one["steps"] for one in slow["attempts"]] == [12, 240]
+    assert told["bases"]["accumulation"]["name"] == "last-observation"
+    assert slow["attempts"][0]["share"]["state"] == card.attempts["slow", "accumulation"][0].share.state
+
+
+def test_the_page_counts_the_second_chance_and_names_the_command(card):
+    source = Source(card.folder.path, head=card.folder.head(), cells=card.folder.cells())
+    assert realised(source) == "Counter and slow realise accumulation."
+    study = f"windtunnel scorecard counter slow --steps 12 --longer 20 --out {card.folder.path}"
+    assert commands(source)[0] == study
+    begun = Source(Path("here"), head=card.folder.head(), cells={})
+    assert commands(begun)[0] == "windtunnel scorecard MODEL --out here"
+
+
+def test_without_a_second_chance(card):
+    again = wt.scorecard("slow", card.folder.path, **BUDGET | {"longer": 1})  # nothing is trained for it
+    assert len(again.attempts["slow", "accumulation"]) == 1 and again.realised == {"slow": ()} and again.finished
+    (remark,) = again.remarks()
+    assert "accumulation (absent) within 12 steps and binding (absent) within 12 steps" in remark
+
+
+def test_what_is_made_is_kept_and_others_may_be_added(card):
+    before = {path: path.stat().st_mtime_ns for path in card.folder.path.glob("cells/*.json")}
+    said: list[str] = []
+    again = wt.scorecard(["slow", "counter"], card.folder.path, **BUDGET, say=said.append)
+    assert said == ["4 of 4 cells are done and kept", "3 of 3 cells are done and kept"]
+    assert {path: path.stat().st_mtime_ns for path in card.folder.path.glob("cells/*.json")} == before
+    assert again.attempts == card.attempts
+
+
+@pytest.mark.parametrize("trainings", [1, 3, 5])
+def test_it_goes_on_after_an_interrupt(trainings, card, tmp_path, monkeypatch):
+    """In the first chances, between them and the second ones, and among those."""
+    done, real = 0, making.train
+
+    def interrupted(**options):
+        nonlocal done
+        done += 1
+        if done > trainings:
+            raise KeyboardInterrupt
+        return real(**options)
+
+    monkeypatch.setattr(making, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        wt.scorecard(["counter", "slow"], tmp_path, **BUDGET)
+    trainings = 10**9
+    assert wt.scorecard(["counter", "slow"], tmp_path, **BUDGET).attempts == card.attempts
+
+
+def test_a_little_at_a_time(card, tmp_path):
+    said: list[str] = []
+    part = wt.scorecard(["counter", "slow"], tmp_path, **BUDGET, max_minutes=1e-4, say=said.append)
+    assert not part.finished and "still to come" in str(part) and not part.remarks()
+    assert part.to_dict()["models"]["slow"]["binding"] == {"state": None, "attempts": [], "to_come": True}
+    assert "the same command goes on from here" in said[-1]
+    assert wt.scorecard(["counter", "slow"], tmp_path, **BUDGET, max_minutes=10).attempts == card.attempts
+
+
+def test_the_time_is_for_both_chances_together(tmp_path, monkeypatch):
+    given = []
+
+    def noted(*words, max_minutes, **options):
+        given.append(max_minutes)
+        return reproduce(*words, max_minutes=None, **options)
+
+    monkeypatch.setattr(sys.modules["windtunnel.study.scorecard"], "reproduce", noted)  # the room has its function
+    wt.scorecard("slow", tmp_path, **BUDGET, max_minutes=5)
+    assert given[0] == 5 and 0 < given[1] < 5
+
+
+def test_seeds_that_fall_apart_are_told_by_number(card):
+    first = card.attempts["counter", "accumulation"][0]
+    some = replace(first.share, per_seed=(0.99, 0.98, 0.1), diverged=1)
+    assert some.brief == "realised in 2 of 3 seeds, median 0.98, 1 diverged"
+
+
+# --- the plan
+def test_the_budget_is_that_of_the_quick_study():
+    names = [*wt.models.names()[:5], "counter"]
+    made = {cell.name: cell.recipe for cell in plan(names, WORLDS, STEPS, 1).cells}
+    known = {cell.name: cell.recipe.with_options(ladder=0) for cell in quick().cells}
+    assert {name: made[name] for name in known} == known and EPISODES == quick().episodes
+    own, ours = made["small-urn-counter"], made["small-urn-lstm"]
+    assert own.model_options == {} and own == ours.with_options(
+        model="counter", model_options={}, name="small-urn-counter"
+    )
+
+
+# --- what is refused, before anything is trained
+@pytest.mark.parametrize(
+    ("models", "options", "line"),
+    [
+        ("gruu", {}, "model = 'gruu': must be one of transformer"),
+        ([], {}, "models = []: must be one or more names"),
+        (Counting, {}, "must be one or more names, such as 'transformer'"),
+        (["counter", "counter"], {}, "models = 'counter': must be given once each"),
+        (["counter", "ahead"], {}, "in the world few-draws: model ahead"),
+        (["counter", "urns-only"], {}, "in the world few-draws: model urns-only: its factory failed"),
+        ("references", {}, "few-draws-references would be two things"),
+        (["slow", "slow-longer"], {}, "few-draws-slow-longer would be two things"),
+        ("a/b", {}, "model = 'a/b': must be a name that a file can have"),
+        ("counter", {"steps": 0}, "steps = 0: must be"),
+        ("counter", {"longer": 0}, "longer = 0: must be"),
+        ("counter", {"seeds": 0}, "seeds = 0: must be"),
+        ("counter", {"max_minutes": 0}, "max_minutes = 0: must be a finite number above 0"),
+        ("counter", {"device": "tpu"}, "device = 'tpu'"),
+        ("counter", {"worlds": ()}, "worlds = (): must be"),
+        ("counter", {"worlds": (URN, replace(URN, name="other"))}, "which no other world tests"),
+        ("counter", {"worlds": (replace(URN, name="urn"),)}, "world = 'urn': must be another name than those of the"),
+        ("counter", {"worlds": (World("plain", wt.tunnels.HMM()),)}, "world plain = HMM("),
+    ],
+)
+def test_refusals(models, options, line, tmp_path):
+    with pytest.raises(InputError) as refused:
+        wt.scorecard(models, tmp_path / "out", **BUDGET | options)
+    assert line in str(refused.value) and "\n" not in str(refused.value) and not (tmp_path / "out").exists()
+
+
+def test_a_folder_with_something_else_is_refused_at_once(card, tmp_path, monkeypatch):
+    monkeypatch.setattr(making, "train", lambda **options: pytest.fail("nothing may be trained"))
+    with pytest.raises(InputError, match=r"few-draws-counter.json: was made with another recipe"):
+        wt.scorecard(["transformer", "counter"], card.folder.path, **BUDGET | {"steps": 13})
+    with pytest.raises(InputError, match=r"few-pairs-counter-longer.json: was made with another recipe"):
+        wt.scorecard(["transformer", "counter"], card.folder.path, **BUDGET | {"longer": 21})
+    (tmp_path / "study.json").write_text((card.folder.path / "study.json").read_text().replace("scorecard", "quick"))
+    with pytest.raises(InputError, match="holds a study of preset 'quick': must be 'scorecard'"):
+        wt.scorecard("counter", tmp_path, **BUDGET)
+
+
+def test_an_architecture_that_has_changed_its_size_is_not_shown_with_old_numbers(card):
+    def larger(tunnel):
+        made = Counting(tunnel, 0.0)
+        made.more = nn.Parameter(torch.zeros(2))
+        return made
+
+    wt.models.unregister("slow")
+    wt.models.register("slow", larger)
+    with pytest.raises(InputError, match=r"few-draws-slow.json: was made with 1 parameters, slow has 3 now"):
+        wt.scorecard("slow", card.folder.path, **BUDGET)
+    wt.models.unregister("slow")
+    wt.models.register("slow", lambda tunnel: Counting(tunnel, 0.0))

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Switch, shown
-from windtunnel.cli.ledger import print_claim, print_costs, print_ledger, print_scorecard
+from windtunnel.cli.ledger import print_claim, print_costs, print_ledger, print_primitives
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_study
 from windtunnel.errors import InputError
 from windtunnel.study.folder.results import StudyFolder
+from windtunnel.study.presets import commands
 from windtunnel.study.verdict import DECIDED
 
 
@@ -46,7 +47,7 @@ def run(words: list[str]) -> None:
         for entry in entries:
             print_claim(entry)
     else:
-        print_scorecard(study.cells())
+        print_primitives(study.cells())
         print_ledger(entries, options.all)
         if options.all:
             print_costs(study.cells())
@@ -61,7 +62,8 @@ def run(words: list[str]) -> None:
 def _entries(study: StudyFolder) -> list[dict[str, Any]]:
     """The ledger; one that is not there yet is told, and how to make it."""
     if not (study.path / "claims.json").exists():
-        again = f"windtunnel reproduce --preset {study.head()['preset']} --out {shlex.quote(str(study.path))}"
+        made = commands(study.head()["preset"], study.path, study.cells())
+        again = " && ".join(shlex.join(["windtunnel", *words]) for words in made)
         raise InputError(f"{study.path}: the study has no verdicts yet; `{again}` goes on")
     return study.ledger()
 

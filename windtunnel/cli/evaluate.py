@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from windtunnel import models, tunnels
-from windtunnel.cli import show
+from windtunnel.cli import plugins, show
 from windtunnel.cli.flags import Device, Int, Switch
 from windtunnel.cli.no_numbers import no_numbers
 from windtunnel.cli.parse import parse_folder
@@ -24,7 +24,9 @@ from windtunnel.errors import InputError, require_int
 from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_parts
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.fidelity.score import OUT_OF_REACH
+from windtunnel.report import Asked
 from windtunnel.study import Share
+from windtunnel.study.scorecard_plan import wants_longer
 from windtunnel.study.sharing import Sharing
 from windtunnel.study.trials import trial_of
 from windtunnel.training import Run
@@ -102,6 +104,8 @@ def run(words: list[str]) -> None:
         return
     _print_heading(folder, subject, everywhere.run, options.step)
     _print_result(subject, everywhere)
+    if share is not None and subject.path is not None and wants_longer(share):
+        show.print_text(_within_a_budget(subject, options.step))
     if beyond is not None:
         first, last = trained + 1, tunnel.readouts
         show.print_text(f"\nbeyond the trained length: readouts {first} to {last} alone", "bold")
@@ -151,6 +155,16 @@ def _print_result(subject: Run, result: Result) -> None:
         show.print_text(_window(result.window))
     if result.share is not None:
         show.print_text(str(result.share))
+
+
+def _within_a_budget(subject: Run, step: int | None) -> str:
+    """Too little training must not pass for what an architecture cannot do."""
+    steps = " and ".join(f"{at:,}" for at in _weights_steps(subject, step))
+    command = Asked(plugins=plugins.named()).typed("scorecard", subject.recipe.model)
+    return (
+        f"That is what these weights reached in {steps} steps, and says nothing about what the architecture can reach: "
+        f"`{command}` tries it on a small world for each primitive, with a second, longer chance."
+    )
 
 
 def _by_position(kl: np.ndarray) -> str:

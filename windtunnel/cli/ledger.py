@@ -10,8 +10,8 @@ from typing import Any
 from windtunnel.cli import show
 from windtunnel.report.words import listed
 from windtunnel.study.folder.ledger import tally
+from windtunnel.study.primitive_rows import Row, in_order
 from windtunnel.study.quantity import number, plain
-from windtunnel.study.scorecard import Row, scorecard
 from windtunnel.study.share import REALISED
 from windtunnel.study.verdict import UNTESTED
 from windtunnel.study.zoo import Checked
@@ -21,9 +21,9 @@ FEW = 3  # names of a long list that are told
 REASON = 120  # characters of a reason beside others; --only tells it in full
 
 
-def print_scorecard(cells: Mapping[str, Mapping[str, Any]]) -> None:
+def print_primitives(cells: Mapping[str, Mapping[str, Any]]) -> None:
     """Which share of each primitive was realised, networks and reference predictors alike: a table per world."""
-    rows = scorecard(cells)
+    rows = in_order(cells)
     if not rows:
         show.print_text("no cell that tests a primitive is finished yet")
         return
@@ -33,10 +33,15 @@ def print_scorecard(cells: Mapping[str, Mapping[str, Any]]) -> None:
         base = of_world[0].record
         title = f"{primitive}: {world}, where B = {base['base']} is {_number(base['base_bits'])} bits off"
         show.print_table(title, columns, map(_share_row, of_world), "llrrlr")
+    print_share_legend()
+
+
+def print_share_legend(more: str = "") -> None:
+    """What a share is, below any table of them; `more` is said at the end."""
     show.print_text(
         "share = 1 − KL / KL(B), its interval over seeds or, for one network, over sequences. B has every primitive "
         "but the one tested: it stands at 0, exact inference at 1. A network whose whole interval lies below 0 has "
-        "failed at more than the primitive, which shows nothing about the primitive itself.",
+        f"failed at more than the primitive, which shows nothing about the primitive itself. {more}".rstrip(),
         "dim",
     )
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "evaluate": "how far a run is from the exact belief, beside baselines",
     "inspect": "geometry and mechanism of a run, each number beside its nulls",
     "runs": "a table of all runs below a folder",
+    "scorecard": "which primitives an architecture realises, yours too, in a table",
     "reproduce": "the paper put to the test, small here or full-size on a GPU",
     "claims": "every claim of a study with its verdict",
     "report": "one HTML page: verdicts, charts, episodes to step through",

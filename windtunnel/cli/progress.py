@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.cli import show
@@ -27,6 +28,18 @@ def say(line: str) -> None:
 def watch(heading: str) -> Tracker:
     """Bars or lines, whichever fits who is reading; `heading` comes first."""
     return Bars(heading) if sys.stderr.isatty() else HeadedLines(heading)
+
+
+@contextmanager
+def interruptible(out: Path) -> Iterator[None]:
+    """Ctrl-C in the middle of a study says what is kept; where training was stopped it has said so itself."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if str(stop):
+            raise
+        kept = f"interrupted; what is finished is kept in {out}, and the same command goes on from there"
+        raise KeyboardInterrupt(kept) from None
 
 
 class HeadedLines(Lines):

@@ -9,9 +9,9 @@ from typing import Literal
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Float, Folder
-from windtunnel.cli.ledger import print_costs, print_ledger, print_scorecard, print_zoo
+from windtunnel.cli.ledger import print_costs, print_ledger, print_primitives, print_zoo
 from windtunnel.cli.parse import parse
-from windtunnel.cli.progress import say, watch
+from windtunnel.cli.progress import interruptible, say, watch
 from windtunnel.study import reproduce, zoo
 from windtunnel.study.folder.ledger import tally
 from windtunnel.study.folder.results import StudyFolder, committed
@@ -53,13 +53,8 @@ def run(words: list[str]) -> None:
     device = options.device or ("cpu" if options.preset == "quick" else None)
     limits = {"device": device, "max_minutes": options.max_minutes, "lanes": options.lanes}
     limits |= {"trainings": options.trainings}
-    try:
+    with interruptible(out):
         study = reproduce(options.preset, out, say=say, watch=watch, **limits)
-    except KeyboardInterrupt as stop:
-        if str(stop):  # training has said what it saved
-            raise
-        kept = f"interrupted; what is finished is kept in {out}, and the same command goes on from there"
-        raise KeyboardInterrupt(kept) from None
     if options.preset == "quick":
         _show_quick(study, late=time.monotonic() - began > LATE_S)
     else:
@@ -71,7 +66,7 @@ def run(words: list[str]) -> None:
 
 
 def _show_paper(study: StudyFolder) -> None:
-    print_scorecard(study.cells())
+    print_primitives(study.cells())
     print_ledger(study.ledger())
     print_costs(study.cells())
     show.print_text(study.told())
@@ -81,7 +76,7 @@ def _show_quick(study: StudyFolder, late: bool) -> None:
     show.print_text(
         "Demonstration: small worlds, small networks. It shows the scale at work and judges no claim.", "bold"
     )
-    print_scorecard(study.cells())
+    print_primitives(study.cells())
     done, planned = len(study.head()["finished"]), len(plan_for("quick").cells)
     if done < planned:
         show.print_text(f"{done} of {planned} cells are done: the same command goes on with the rest.", "bold")
@@ -90,7 +85,7 @@ def _show_quick(study: StudyFolder, late: bool) -> None:
         show.print_text("No full-size study here (results/paper); windtunnel reproduce --preset paper makes one.")
     else:
         show.print_text(f"The full-size study, from {full.path}", "bold")
-        print_scorecard(full.cells())
+        print_primitives(full.cells())
         print_ledger(full.ledger())
     names = zoo.names()
     if not names:

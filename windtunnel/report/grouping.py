@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from windtunnel.report.source import Source
-from windtunnel.study.scorecard import Row
+from windtunnel.study.primitive_rows import Row
 
 
 def row_names(source: Source, rows: Sequence[Row]) -> dict[str, str]:

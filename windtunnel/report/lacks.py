@@ -13,7 +13,7 @@ from windtunnel.mechanism.inspect import EPISODES, REVISION, UNTRAINED
 from windtunnel.report.source import MODULE, Source
 from windtunnel.report.words import enumerated, listed
 from windtunnel.study.folder.results import committed
-from windtunnel.study.presets import PRESETS, plan_for
+from windtunnel.study.presets import PRESETS, commands, plan_for
 from windtunnel.study.verdict import UNTESTED
 
 
@@ -220,7 +220,7 @@ def episodes_lacking(source: Source) -> list[Lack]:
         elif preset is None or not own.is_dir():  # not a network of this study: nothing to be made again from here
             command = _anew(source)
         else:
-            study = ["windtunnel", "reproduce", "--preset", preset, "--out", str(source.path)]
-            command = " && ".join(map(shlex.join, [["rm", "-r", str(own)], study]))
+            study = [source.asked.typed(*words) for words in commands(preset, source.path, source.cells)]
+            command = " && ".join([shlex.join(["rm", "-r", str(own)]), *study])
         found.append(Lack(f"{name} ({why})", command))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from windtunnel.errors import InputError
 from windtunnel.report.chart import Table
 from windtunnel.report.source import Source
 from windtunnel.report.told_apart import spoken
+from windtunnel.study.presets import commands as study_commands
 from windtunnel.training.stages import batch_told
 
 COLUMNS = (
@@ -116,12 +116,8 @@ def lanes(source: Source) -> int:
 
 def commands(source: Source) -> list[str]:
     """What to type to have the study, and then this page, again."""
-    folder = shlex.quote(str(source.path))
-    study = (
-        []
-        if source.head is None
-        else [f"windtunnel reproduce --preset {shlex.quote(source.head['preset'])} --out {folder}"]
-    )
+    made = [] if source.head is None else study_commands(source.head["preset"], source.path, source.cells)
+    study = [source.asked.typed(*words) for words in made]
     return [*study, source.asked.again(source.path)]
 
 

@@ -17,9 +17,10 @@ from windtunnel.report.own_shares import KEY
 from windtunnel.report.palette import KEYS
 from windtunnel.report.source import Source
 from windtunnel.report.words import enumerated, share, short
+from windtunnel.study.primitive_rows import STATES, entries
+from windtunnel.study.primitive_rows import Row as Measured
 from windtunnel.study.quantity import number
-from windtunnel.study.scorecard import STATES, entries
-from windtunnel.study.scorecard import Row as Measured
+from windtunnel.study.scorecard_plan import AGAIN
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
 
@@ -49,7 +50,7 @@ BEHIND = (
 class Field:
     """One field of the primitives table.
 
-    spoken      the state as it is written: see `scorecard.Row.spoken`
+    spoken      the state as it is written: see `primitive_rows.Row.spoken`
     mean, ends  the share and its interval;  left  bits that the subject is still away from exact inference
     level       depth of colour: 0 below the line of "absent", LEVELS for what is realised, even steps between
     run         whose share it is, where the row is that of several runs
@@ -183,7 +184,7 @@ def primitives(source: Source) -> Primitives:
 
 
 def _field(row: Measured) -> Field:
-    """From a row of the scorecard."""
+    """From a row of the primitives table."""
     state, record = row.state, row.record
     mean = number(record["share"]["mean"])
     level = 0 if state == "void" else depth(number(record["median"]) if record["bimodal"] else mean)
@@ -210,14 +211,17 @@ def depth(share: float) -> int:
 
 
 def realised(source: Source) -> str:
-    """Which architectures have which primitives, in one sentence; empty where none was measured."""
+    """Which architectures have which primitives, in one sentence; empty where none was measured.  A second, longer
+    chance counts instead of the first."""
     table = primitives(source)
     has: dict[tuple[str, ...], list[str]] = {}
+    longer = {row.name.removesuffix(AGAIN): row.shares for row in table.rows if row.name.endswith(AGAIN)}
     for row in table.rows:
         if row.variant:
             continue
         worlds: dict[str, list[bool]] = {}
-        for column, one in zip(table.columns, row.shares, strict=True):
+        last = [again or one for one, again in zip(row.shares, longer.get(row.name, row.shares), strict=True)]
+        for column, one in zip(table.columns, last, strict=True):
             if one is not None and one.state != "void":
                 worlds.setdefault(column.primitive, []).append(one.state == "realised")
         if worlds:

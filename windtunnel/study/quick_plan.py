@@ -6,6 +6,7 @@ It shows the instruments at work; it is no evidence about the paper, whose claim
 from __future__ import annotations
 
 from windtunnel.mechanism.inspect import NAMES
+from windtunnel.models.registry import is_built_in
 from windtunnel.study.plan import HOME, Cell, Condition, Plan, World
 from windtunnel.training import Recipe, recipe_for
 from windtunnel.tunnels import HMM, Bijection, Tunnel, Urn
@@ -49,9 +50,9 @@ def small(tunnel: Tunnel, model: str) -> Recipe:
 
     Attention gets two heads and three blocks: with one head, or in one block, so small a Transformer did not learn to
     look up by content in this time.  Mamba gets 8 states a channel instead of 16, on which its time depends.  Sampled
-    labels would need several times the steps.
+    labels would need several times the steps.  An architecture of one's own is as large as it makes itself.
     """
-    shape: dict[str, object] = {"params": 40_000, "depth": 2}
+    shape: dict[str, object] = {"params": 40_000, "depth": 2} if is_built_in(model) else {}
     if model == "transformer":
         shape = {"depth": 3, "width": 32, "heads": 2}
     elif model == "mamba":

@@ -1,67 +1,133 @@
-"""The primitives table of a study: one row per subject and world, networks and reference predictors alike."""
+"""Which primitives can an architecture realise?  Each in one small world, with a second, longer chance.
+
+    card = wt.scorecard("transformer", out="results/scratch/scorecard")
+    print(card)
+    wt.models.register("gru", GRU); wt.scorecard(["gru", "lstm"], seeds=3)
+
+It is a study like any other: it may be stopped or killed at any moment and goes on by the same call, and more
+architectures may be added to its folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
-from windtunnel.study.quantity import number
+from windtunnel.environment import require_device
+from windtunnel.errors import InputError, require_int, require_number
+from windtunnel.study.folder.results import StudyFolder
+from windtunnel.study.plan import Cell, Plan, World
+from windtunnel.study.reproduce import reproduce
+from windtunnel.study.running.sitting import Say, TrackerOf
+from windtunnel.study.scorecard_plan import (
+    AGAIN,
+    LONGER,
+    PRESET,
+    STEPS,
+    WORLDS,
+    plan,
+    require_apart,
+    require_models,
+    require_worlds,
+    wants_longer,
+)
+from windtunnel.study.scorecard_result import Scorecard
 from windtunnel.study.share import Share
-from windtunnel.study.trials import PRIMITIVES
+from windtunnel.training.rehearsal import rehearse
 
-STATES = ("realised", "partial", "absent", "unclear", "void")
-"""What can come of a primitive, see `windtunnel.study.share`."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One entry: who, which primitive, where, and what came of it."""
-
-    subject: str
-    primitive: str
-    world: str
-    state: str
-    told: str
-    network: bool
-    cell: str
-    """Whose record it stands in."""
-    record: Mapping[str, Any]
-    """The share, whole; see `windtunnel.study.share.Share.to_dict`."""
-
-    @property
-    def no_better(self) -> bool:
-        """Is it a network that came out behind B?  See `Share.no_better`."""
-        return self.network and Share.of_record(self.record).no_better
-
-    @property
-    def left_bits(self) -> float:
-        """KL that is left: the mean over seeds; where these fall apart, that of the median which is told instead."""
-        if self.record["bimodal"]:
-            return (1 - number(self.record["median"])) * number(self.record["base_bits"])
-        return number(self.record["kl_bits"])
-
-    @property
-    def spoken(self) -> str:
-        """The state as a table tells it: of a network behind B, "absent" alone would say too much."""
-        return f"{self.state} (no better than B)" if self.no_better and self.state != "void" else self.state
+DEVICE = "cpu"
+"""Networks so small are done there before a GPU has compiled their step."""
 
 
-def entries(cells: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
-    """All rows as they stand in the cells: a network's own share, or those of the predictors that show the scale.
+def scorecard(
+    models: str | Sequence[str],
+    out: str | Path | None = None,
+    *,
+    steps: int = STEPS,
+    longer: int = LONGER,
+    seeds: int | Sequence[int] = 1,
+    worlds: Sequence[World] = WORLDS,
+    device: str | None = None,
+    max_minutes: float | None = None,
+    say: Say | None = None,
+    watch: TrackerOf | None = None,
+) -> Scorecard:
+    """Train architectures on one small world per primitive, or go on with it, and say what each of them realises.
 
-    Both may be in one cell, and a network may have a predictor's name."""
-    for name, cell in cells.items():
-        own = {name.removeprefix(f"{cell['world']}-"): cell["primitive"]} if cell.get("primitive") else {}
-        for network, rows in ((True, own), (False, cell.get("rows") or {})):
-            for subject, record in rows.items():
-                whole = Share.of_record(record).to_dict()
-                what = whole["primitive"], cell["world"], whole["state"], whole["told"]
-                yield Row(subject, *what, network, name, whole)
+    models       names that `models.build` knows, those that you registered too; one name by itself will do
+    out          results folder; `results/scratch/scorecard` if not given
+    steps        of each training
+    longer       where a primitive is not realised, the same network is trained from scratch for so many times the
+                 steps: too little training must not pass for what an architecture cannot do.  1: no second chance
+    seeds        how many networks each (seeds 0, 1, …), or which seeds
+    worlds       others than the three small ones, each of which must test a primitive
+    device       cpu if not given, which is quick enough for networks so small
+    max_minutes  stop after that long with everything saved; the same call goes on from there
+    say, watch   as in `reproduce`
+
+    What stands in the way of a training (a name that is not known, a model that does not fit a world, or looks ahead)
+    is told before anything is trained.
+    """
+    names, worlds = require_models(models), require_worlds(worlds)
+    require_int("steps", steps, 1)
+    require_int("longer", longer, 1)
+    if max_minutes is not None:
+        require_number("max_minutes", max_minutes, 0, above=True)
+    require_apart(names, worlds)
+    device, folder = require_device(device or DEVICE), StudyFolder(out or Path("results") / "scratch" / PRESET)
+    first = plan(names, worlds, steps, seeds)
+    second = plan(names, worlds, steps * longer, seeds, AGAIN) if longer > 1 else replace(first, cells=())
+    sizes = _sizes(first)
+    if folder.exists():
+        folder.begin(PRESET)
+    for planned in (first, second):
+        _require_same(folder, planned, sizes)
+    said, began = say or (lambda line: None), time.monotonic()
+    options = {"out": folder.path, "device": device, "say": said, "watch": watch}
+    reproduce(PRESET, plan=first, max_minutes=max_minutes, **options)
+    chosen = _not_realised(folder, first, second)
+    left = None if max_minutes is None else max_minutes - (time.monotonic() - began) / 60
+    if chosen and (left is None or left > 0):
+        if not all(folder.finished(cell.name) for cell in chosen):
+            said(f"{len(chosen)} of {len(first.cells)} not realised: trained from scratch for {longer} times the steps")
+        reproduce(PRESET, plan=replace(second, cells=chosen), max_minutes=left, **options)
+    return Scorecard.read(folder, names, worlds, longer)
 
 
-def scorecard(cells: Mapping[str, Mapping[str, Any]]) -> list[Row]:
-    """All rows: by primitive and world, networks first, then the predictors that show the scale."""
-    return sorted(
-        entries(cells), key=lambda row: (PRIMITIVES.index(row.primitive), row.world, not row.network, row.subject)
-    )
+def _not_realised(folder: StudyFolder, first: Plan, second: Plan) -> tuple[Cell, ...]:
+    """The second chances that are needed; none before every first one was had."""
+    cells = folder.cells()
+    if any(cell.name not in cells for cell in first.cells):
+        return ()
+    shares = {cell.name: Share.of_record(cells[cell.name]["primitive"]) for cell in first.cells}
+    return tuple(cell for cell in second.cells if wants_longer(shares[cell.name.removesuffix(AGAIN)]))
+
+
+def _sizes(planned: Plan) -> dict[tuple[str, str], int | None]:
+    """(model, world) -> parameters; raises what stands in the way of a training."""
+    found = {}
+    for cell in planned.cells:
+        try:
+            found[cell.recipe.model, cell.world] = rehearse(cell.recipe, None).parameters
+        except InputError as error:
+            raise InputError(f"in the world {cell.world}: {error}") from error
+    return found
+
+
+def _require_same(folder: StudyFolder, planned: Plan, sizes: Mapping[tuple[str, str], int | None]) -> None:
+    """Raise where the folder has something else under the name of a cell.
+
+    Of an architecture of one's own only the name is kept: that it was changed since is seen by its size.
+    """
+    for cell in planned.cells:
+        if not folder.finished(cell.name):
+            continue
+        record, size = folder.cell(cell.name), sizes[cell.recipe.model, cell.world]
+        folder.require_same("cells", f"{cell.name}.json", record, planned.describe(cell))
+        if record["parameters"] != size:
+            raise InputError(
+                f"{folder.path}/cells/{cell.name}.json: was made with {record['parameters']:,} parameters, "
+                f"{cell.recipe.model} has {size:,} now: must have another name, or give another folder"
+            )

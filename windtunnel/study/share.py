@@ -39,6 +39,8 @@ class Share:
     kl_bits    mean KL on the readouts that count;  base_bits  that of B, whose name is `base`
     state      realised, partial, absent, unclear or void
     per_seed_error  standard error of each network's own share over sequences (bootstrap)
+    where      the subset of readouts that count, those that need the primitive; None where all do, and in records of
+               before it was kept
     """
 
     primitive: str
@@ -49,6 +51,7 @@ class Share:
     per_seed: tuple[float, ...]
     diverged: int = 0
     per_seed_error: tuple[float, ...] = ()
+    where: str | None = None
 
     @property
     def state(self) -> str:
@@ -85,6 +88,11 @@ class Share:
     def median(self) -> float:
         return float(np.median(self.per_seed))
 
+    @property
+    def spoken(self) -> str:
+        """The state of a network as a table tells it: of one behind B, "absent" alone would say too much."""
+        return f"{self.state} (no better than B)" if self.no_better and self.state != "void" else self.state
+
     def __str__(self) -> str:
         lacking = ", so more than the primitive is lacking" if self.failed and self.state != "void" else ""
         return f"{self.primitive} {self._words(4, ', the best predictor without it')}{lacking}"
@@ -97,12 +105,23 @@ class Share:
         """In words, for where the primitive is named already."""
         return self._words(3)
 
+    @property
+    def brief(self) -> str:
+        """For a narrow table: `partial 0.3021 [0.2812, 0.3224]`."""
+        if self.state == "void":
+            return "void"
+        told = self.share.brief(4)
+        if self.bimodal:
+            told = f"in {self.successes} of {len(self.per_seed)} seeds, median {self.median:.3g}"
+        return f"{self.spoken} {told}" + (f", {self.diverged} diverged" if self.diverged else "")
+
     def _words(self, digits: int, who_b_is: str = "") -> str:
         """The state and its numbers; what is no number is left out."""
         if math.isnan(self.base_bits):
             return "void (no readout that needs it was drawn)"
         told = [self._share(digits)] if self.bimodal or not math.isnan(self.share.mean) else []
-        told.append(f"KL {self.kl_bits:.4g} against {self.base_bits:.3g} bits of {self.base}{who_b_is}")
+        where = " at the readouts that need it," if self.where else ""  # at all of them it may be quite another
+        told.append(f"KL {self.kl_bits:.4g}{where} against {self.base_bits:.3g} bits of {self.base}{who_b_is}")
         state = f"void (worth less than {LEAST_BITS:g} bits here)" if self.state == "void" else self.state
         return f"{state}: {'; '.join(told)}"
 
@@ -118,11 +137,12 @@ class Share:
         kl, base = (number(record[part]) for part in ("kl_bits", "base_bits"))
         seeds, errors = (tuple(number(v) for v in record.get(p, ())) for p in ("per_seed", "per_seed_error"))
         share = Quantity.of_record(record["share"])
-        return cls(record["primitive"], share, kl, record["base"], base, seeds, record["diverged"], errors)
+        last = record["diverged"], errors, record.get("where")
+        return cls(record["primitive"], share, kl, record["base"], base, seeds, *last)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {
+        told = {
             "primitive": self.primitive,
             "state": self.state,
             "share": self.share.to_dict(),
@@ -137,3 +157,4 @@ class Share:
             "diverged": self.diverged,
             "told": self.told,
         }
+        return told | ({"where": self.where} if self.where else {})

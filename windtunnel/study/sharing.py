@@ -55,10 +55,10 @@ class Sharing:
         base = min(bases, key=lambda name: bases[name].sum())
         own = np.stack([np.concatenate(parts) for parts in self.sums[subject].values()])  # (networks, episodes)
         with np.errstate(divide="ignore", invalid="ignore"):  # B may lose nothing, or a network infinitely much
-            return _share(self.asked.primitive, own, bases[base], np.concatenate(self.readouts), base)
+            return _share(self.asked, own, bases[base], np.concatenate(self.readouts), base)
 
 
-def _share(primitive: str, own: np.ndarray, of_base: np.ndarray, readouts: np.ndarray, base: str) -> Share:
+def _share(asked: Trial, own: np.ndarray, of_base: np.ndarray, readouts: np.ndarray, base: str) -> Share:
     """From KL sums per sequence, own (networks, n) and B's (n,), and the readouts they run over (n,)."""
     per_seed = 1.0 - own.sum(1) / of_base.sum()
     draws = _bootstrap(own, of_base)
@@ -70,8 +70,8 @@ def _share(primitive: str, own: np.ndarray, of_base: np.ndarray, readouts: np.nd
         share = Quantity(float(per_seed[0]), *ends, "sequences")
     total = readouts.sum()
     kl, bits = float(own.sum(1).mean() / total), float(of_base.sum() / total)
-    errors = tuple(map(float, draws.std(1)))
-    return Share(primitive, share, kl, base, bits, tuple(map(float, per_seed)), per_seed_error=errors)
+    seeds, errors = tuple(map(float, per_seed)), tuple(map(float, draws.std(1)))
+    return Share(asked.primitive, share, kl, base, bits, seeds, per_seed_error=errors, where=asked.where)
 
 
 def _bootstrap(own: np.ndarray, of_base: np.ndarray) -> np.ndarray:

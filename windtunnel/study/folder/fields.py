@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.study.folder.kinds import NUMBER, Maybe, OrNull, Told, require_shape
-from windtunnel.study.scorecard import STATES
+from windtunnel.study.primitive_rows import STATES
 from windtunnel.study.trials import PRIMITIVES
 from windtunnel.study.verdict import OUTCOMES
 
@@ -53,6 +53,7 @@ SHARE = {
     "successes": int,
     "median": NUMBER,
     "diverged": int,
+    "where": Maybe(str),
 }
 RECIPE = {
     "name": str,

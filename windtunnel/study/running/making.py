@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ import torch
 from windtunnel import models
 from windtunnel.environment import environment
 from windtunnel.fidelity import Predictor, baselines
+from windtunnel.models.registry import is_built_in
 from windtunnel.study.plan import Cell
 from windtunnel.study.quantity import number, plain
 from windtunnel.study.running import measure
@@ -232,18 +233,18 @@ def _leave_out(folder: RunFolder, recipe: Recipe) -> None:
 
 
 def _summary(name: str, record: dict[str, Any]) -> str:
-    """What came of a cell, on one line: the KL at all readouts, then the share of the primitive at those that need it,
-    where the KL may be another, beside that of the best predictor without it."""
+    """What came of a cell, on one line: the KL at all readouts, then the share of the primitive."""
     home, share = record["conditions"]["home"], record["primitive"]
     kl = f"KL {number(home['metrics']['kl_bits']['mean']):.3g} bits at all readouts" if "metrics" in home else ""
     told = [kl or home["missing"]]
-    told += [f"at those that need it, {Share.of_record(share)}"] if share else []
+    told += [str(Share.of_record(share))] if share else []
     told += [f"failed: {', '.join(record['failed'])}"] if record["failed"] else []
     told += [", ".join(f"{kind} {s:.0f} s" for kind, s in record["seconds"].items() if kind != "gpu")]
     return f"{name}: {'; '.join(told)}"
 
 
 def _parameters(recipe: Recipe) -> int:
-    with torch.device("meta"):
+    """A built-in model is counted without its weights; one of somebody's own is looked at as it is built."""
+    with torch.device("meta") if is_built_in(recipe.model) else nullcontext():
         network = models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
     return models.describe(network).params

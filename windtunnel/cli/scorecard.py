@@ -1,0 +1,85 @@
+"""`windtunnel scorecard MODEL …`: which primitives architectures realise, with a second, longer chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from windtunnel.cli import plugins, show
+from windtunnel.cli.flags import Device, Float, Folder, Switch
+from windtunnel.cli.ledger import print_share_legend
+from windtunnel.cli.parse import leading, parse
+from windtunnel.cli.progress import interruptible, say, watch
+from windtunnel.models import names
+from windtunnel.report import Asked
+from windtunnel.study import Scorecard, scorecard
+from windtunnel.study.scorecard_plan import LONGER, PRESET, STEPS
+
+
+@dataclass(frozen=True)
+class Options:
+    """What can an architecture infer in context?  Give built-in models, or your own by --plugin: each is trained on one
+    small world per primitive (accumulation, transport, binding) and scored against the exact belief.
+
+    Where a primitive is not realised, the same network is trained again from scratch, four times as long: too little
+    training is not what an architecture cannot do.  A built-in model takes a minute or two on a CPU.
+
+    The same command again goes on where it was stopped; what is finished is kept, and other models may be added.
+    """
+
+    out: Folder = None
+    """Results folder, which `windtunnel report` shows; if not given, results/scratch/scorecard."""
+    steps: int = STEPS
+    """Steps of each training."""
+    longer: int = LONGER
+    """How many times as long the second chance is; 1: there is none."""
+    seeds: int = 1
+    """Networks of each kind: seeds 0, 1, …"""
+    max_minutes: Float = None
+    """Stop after that long, with everything saved; the same command goes on from there."""
+    device: Device = None
+    """Where to compute; the CPU if not given."""
+    json: Switch = False
+    """Print one JSON document instead of a table."""
+
+
+def run(words: list[str]) -> None:
+    """Train what is not trained yet, then show it."""
+    asked, rest = _split(words)
+    options = parse(Options, rest, prog="windtunnel scorecard MODEL [MODEL …]")
+    out = options.out or Path("results") / "scratch" / PRESET
+    budget = {"steps": options.steps, "longer": options.longer, "seeds": options.seeds}
+    limits = {"device": options.device, "max_minutes": options.max_minutes}
+    with interruptible(out):
+        card = scorecard(asked, out, **budget, **limits, say=say, watch=watch)
+    if options.json:
+        show.print_json(card.to_dict())
+    else:
+        _print(card)
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """The models, and the options after them."""
+    if words[:1] in (["-h"], ["--help"]):
+        return [], words
+    leading("scorecard", words, f"one or more models, of {', '.join(names())}")
+    count = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
+    return words[:count], words[count:]
+
+
+def _print(card: Scorecard) -> None:
+    columns = ["architecture", "parameters", *(f"{primitive}\n{world}" for primitive, world in card.worlds.items())]
+    rows = [[model, card.size(model), *("\n".join(card.told(model, p)) for p in card.worlds)] for model in card.models]
+    bases = (card.bases.get(primitive) for primitive in card.worlds)
+    rows.append(["B, the best without it", "", *("" if base is None else base.told for base in bases)])
+    show.print_table("", columns, rows, "l" * len(columns))
+    for line in card.remarks():
+        show.print_text(f"{line}.")
+    if card.longer == 1 and card.remarks():
+        show.print_text(f"No second chance was given: --longer {LONGER} is four times as long.")
+    if not card.finished:
+        show.print_text("Unfinished: the same command goes on with the rest.", "bold")
+    print_share_legend("KL is that at all readouts, unless said.")
+    folder = card.folder.path
+    page = Asked(plugins=plugins.named()).typed("report", folder, "--no-zoo")
+    show.print_text(f"results: {folder}; as a page: {page}")
