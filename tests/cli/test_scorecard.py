@@ -75,7 +75,7 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys):
     [
         ("", "scorecard must be followed by one or more models, of transformer"),
         ("--steps 5", "scorecard must be followed by one or more models"),
-        ("mpl", "model = 'mpl': must be one of transformer"),
+        ("mpl", "model = 'mpl' (did you mean mlp?): must be one of transformer"),
         ("mlp --step 5", "did you mean --steps"),
         ("mlp --steps 5 lstm", "unexpected word 'lstm'"),
         ("mlp --steps few", "--steps = 'few': must be a whole number"),
