@@ -11,7 +11,7 @@ from windtunnel.cli import show
 from windtunnel.report.words import listed
 from windtunnel.study.folder.ledger import tally
 from windtunnel.study.primitive_rows import Row, in_order
-from windtunnel.study.quantity import number, plain
+from windtunnel.study.quantity import Quantity, number, plain
 from windtunnel.study.share import REALISED
 from windtunnel.study.verdict import UNTESTED
 from windtunnel.study.zoo import Checked
@@ -77,6 +77,13 @@ def print_ledger(entries: Sequence[Mapping[str, Any]], everything: bool = False)
         show.print_table("", ["claims", "not tested, because", "which"], rows, "rll")
     hidden = "; --all lists those that were not tested too" * bool(untested)
     show.print_text(f"windtunnel claims STUDY --only CLAIM tells one of them in full{hidden}.", "dim")
+
+
+def print_verdicts(entries: Sequence[Mapping[str, Any]]) -> None:
+    """The ledger in short: a line for each claim."""
+    show.print_text(f"{len(entries)} claims: {tally(entries)}", "bold")
+    rows = [[entry["id"], _value(entry, of=False), entry["verdict"]] for entry in entries]
+    show.print_table("", ["claim", "here", "verdict"], rows, "lrl")
 
 
 def _print_entries(entries: Sequence[Mapping[str, Any]]) -> None:
@@ -158,10 +165,10 @@ def print_zoo(checked: Sequence[Checked]) -> None:
     show.print_text(rule, "dim")
 
 
-def _value(entry: Mapping[str, Any]) -> str:
-    value, of = entry["value"], entry.get("of") or ""
+def _value(entry: Mapping[str, Any], of: bool = True) -> str:
+    """The number that decided, with its interval; and of what it is."""
+    value, what = entry["value"], entry.get("of") or ""
     if value is None or value["mean"] is None:
         return ""
-    numbers = [_number(value[part]) for part in ("mean", "low", "high") if value[part] is not None]
-    known = numbers[0] if value["over"] == "exact" or len(numbers) < 3 else f"{numbers[0]} [{numbers[1]}, {numbers[2]}]"
-    return f"{of}: {known}" if of else known
+    known = Quantity.of_record(value).brief()
+    return f"{what}: {known}" if of and what else known

@@ -9,7 +9,7 @@ from typing import Literal
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Float, Folder
-from windtunnel.cli.ledger import print_costs, print_ledger, print_primitives, print_zoo
+from windtunnel.cli.ledger import print_costs, print_ledger, print_primitives, print_verdicts, print_zoo
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import interruptible, say, watch
 from windtunnel.study import reproduce, zoo
@@ -73,32 +73,32 @@ def _show_paper(study: StudyFolder) -> None:
 
 
 def _show_quick(study: StudyFolder, late: bool) -> None:
-    show.print_text(
-        "Demonstration: small worlds, small networks. It shows the scale at work and judges no claim.", "bold"
-    )
-    print_primitives(study.cells())
-    done, planned = len(study.head()["finished"]), len(plan_for("quick").cells)
-    if done < planned:
-        show.print_text(f"{done} of {planned} cells are done: the same command goes on with the rest.", "bold")
+    """The committed study first and what was trained here after it, where the eye ends."""
     full = committed()
     if full is None:
         show.print_text("No full-size study here (results/paper); windtunnel reproduce --preset paper makes one.")
     else:
         show.print_text(f"The full-size study, from {full.path}", "bold")
         print_primitives(full.cells())
-        print_ledger(full.ledger())
+        print_verdicts(full.ledger())
+        show.print_text(f"windtunnel claims {full.path} tells more of each, --only CLAIM all of one.", "dim")
     names = zoo.names()
-    if not names:
-        show.print_text(f"No shipped networks in {zoo.folder()}.")
-        return
-    say(f"scoring {len(names)} shipped networks on fresh episodes")
+    if names:
+        say(f"scoring {len(names)} shipped networks on fresh episodes")
     checked = [zoo.check(name, episodes=_episodes(name, TOKENS // FEWER if late else TOKENS)) for name in names]
-    print_zoo(checked)
+    if checked:
+        print_zoo(checked)
+    show.print_text(
+        "Demonstration: small worlds, small networks. It shows the scale at work and judges no claim.", "bold"
+    )
+    print_primitives(study.cells())
+    left = [cell.name for cell in plan_for("quick").cells if cell.name not in study.head()["finished"]]
+    if left:
+        show.print_text(f"Not trained yet: {', '.join(left)}; the same command goes on with them.", "bold")
     if full is not None:
         show.print_text(f"{full.path}: {tally(full.ledger())}")
-    show.print_text(
-        f"zoo: {sum(one.agrees for one in checked)} of {len(names)} shipped networks agree with their cards"
-    )
+    agree = f"{sum(one.agrees for one in checked)} of {len(names)} shipped networks agree with their cards"
+    show.print_text(f"zoo: {agree}" if names else f"No shipped networks in {zoo.folder()}.")
 
 
 def _episodes(name: str, tokens: int) -> int:
