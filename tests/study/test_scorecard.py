@@ -144,7 +144,7 @@ def test_without_a_second_chance(card):
 
 
 def test_numbers_may_be_those_of_numpy(card):
-    budget = BUDGET | {"steps": np.int64(12), "longer": np.int32(20), "max_minutes": np.float32(9)}
+    budget: dict[str, Any] = BUDGET | {"steps": np.int64(12), "longer": np.int32(20), "max_minutes": np.float32(9)}
     assert wt.scorecard("slow", card.folder.path, **budget).finished
 
 
@@ -242,8 +242,9 @@ def test_the_budget_is_that_of_the_quick_study():
     ],
 )
 def test_refusals(models, options, line, tmp_path):
+    given: dict[str, Any] = BUDGET | {"out": tmp_path / "out"} | options
     with pytest.raises(InputError) as refused:
-        wt.scorecard(models, **BUDGET | {"out": tmp_path / "out"} | options)
+        wt.scorecard(models, **given)
     assert line in str(refused.value) and "\n" not in str(refused.value) and not (tmp_path / "out").exists()
 
 

@@ -99,6 +99,11 @@ def test_the_right_one_is_taken_and_told():
     assert "hindsight not asked, as no two inputs are equal" in wt.tunnels.check(HMM())
 
 
+def test_a_belief_made_of_weights_is_taken():
+    weight = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+    assert wt.tunnels.check(faulty(belief(lambda p: weight.to(p.dtype) * p))).startswith("ok")
+
+
 def squared(p: Tensor) -> Tensor:
     return p**2 / (p**2).sum(-1, keepdim=True)
 

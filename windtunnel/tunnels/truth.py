@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from windtunnel.errors import InputError
 from windtunnel.tunnels.episodes import Episodes
@@ -61,10 +62,14 @@ def gather(draw: Callable[[int, int], Episodes], size: int) -> Seen:
 
 def _seen(episodes: Episodes) -> Seen:
     inputs = episodes.inputs
-    features = None if inputs.features is None else inputs.features.numpy()
-    return Seen(
-        inputs.tokens.numpy(), features, inputs.readout.numpy(), episodes.labels.numpy(), episodes.posterior.numpy()
-    )
+    features = None if inputs.features is None else _array(inputs.features)
+    whole = (inputs.readout, episodes.labels, episodes.posterior)
+    return Seen(_array(inputs.tokens), features, *map(_array, whole))
+
+
+def _array(value: Tensor) -> np.ndarray:
+    """Somebody's belief may come from weights, and know how it depends on them."""
+    return value.detach().numpy()
 
 
 def require_truth(field: str, seen: Seen, tolerance: float) -> str:
