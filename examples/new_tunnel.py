@@ -197,9 +197,8 @@ def _(tunnel: Coins) -> dict[str, Tunnel]:
 # ---------------------------------------------------------------- all of it, run
 if __name__ == "__main__":
     tunnel = Coins()
-    print(
-        wt.tunnels.check(tunnel)
-    )  # shapes, ranges, and whether labels fall as the belief says; exactness is for a test
+    # Shapes, ranges, and whether labels fall as the belief says; that it is exact, a test must tell.
+    print(wt.tunnels.check(tunnel))
     run = wt.train(tunnel, "transformer", preset="quick", steps=150, supervision="posterior", device="cpu")
     for name, predictor in {"this run": run, **wt.baselines(tunnel)}.items():
         print(f"{name:12} {wt.evaluate(predictor, tunnel, episodes=2000).kl_bits.mean:.4f} bits from the exact belief")

@@ -3,10 +3,10 @@
     python docs/making/pages.py            write them all
     python docs/making/pages.py --check    exit 1, naming those that are not what the results say
 
-No number in them is typed by hand.  From `benchmarks/results`: docs/results.md, docs/records.md and a table of
-README.md.  From `results/paper`: its own claims.json and table.csv (so that verdicts follow the rules as they are now),
-docs/claims.md, docs/geometry.md, the figure and the other made parts of README.md.  From `zoo`: its README.md.  From
-the package itself: docs/map.md.
+No result in them is typed by hand.  From `benchmarks/results`: docs/results.md (with some baselines of the study),
+docs/records.md and two tables of README.md.  From `results/paper`: its own claims.json and table.csv (so that verdicts
+follow the rules as they are now), docs/claims.md, docs/geometry.md, the figure and the other made parts of README.md.
+From `zoo`: its README.md.  From the package itself: docs/map.md.
 """
 
 from __future__ import annotations

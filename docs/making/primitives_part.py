@@ -27,8 +27,9 @@ def in_short(study: StudyFolder) -> str:
             *markdown(["", *(f"{primitive}<br>{world}" for primitive, world in worlds)], body),
             "",
             f"✓ realised: the 95% interval over seeds lies above {REALISED:g}; ✗ absent: below {ABSENT:.2f}; ◐ between;"
-            f" ? undecided. {FAILED} no better than the predictor that lacks the primitive: such a network lacks more"
-            " than that (it sees too little, or its training failed), so nothing is shown about the primitive itself.",
+            f" ? undecided. {FAILED} no better than the predictor that lacks the primitive: such a network may lack"
+            " more than that (it sees too little, or its training failed), so nothing is shown about the primitive"
+            " itself.",
             "",
             f"![share of each primitive that each architecture realises, one dot per seed]({FIGURE})",
         ]
@@ -43,8 +44,8 @@ def in_full(study: StudyFolder) -> list[str]:
         "The share of a primitive is 1 − KL/KL(B). B is the best predictor that has every primitive but the one tested:"
         f" it stands at 0, exact inference at 1. Realised: the interval lies above {REALISED:g}; absent: below"
         f" {ABSENT:.2f} (each by itself; the verdicts below are corrected over all claims). A network that is no better"
-        " than B lacks more than the primitive (it sees too little, or its training failed), so nothing is shown about"
-        " the primitive itself.",
+        " than B may lack more than the primitive (it sees too little, or its training failed), so nothing is shown"
+        " about the primitive itself.",
         "",
         *markdown(["", *(f"{primitive}: {world}" for primitive, world in worlds)], body),
     ]

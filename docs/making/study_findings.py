@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from windtunnel.study.claims import claim
 from windtunnel.study.claims.length import LINES
+from windtunnel.study.claims.robustness import STATED
 from windtunnel.study.evidence import Evidence, NotMeasured, null_mean
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED
 
@@ -202,8 +203,8 @@ def what_holds(evidence: Evidence) -> tuple[str, str]:
 
 def parameters(evidence: Evidence) -> tuple[str, str]:
     found = evidence.cell("hmm-transformer-9x256")["parameters"]
-    told = f"Nine layers of width 256 have {found:,} parameters."
-    return told, told
+    brief = f"Nine layers of width 256 have {found:,} parameters."
+    return brief, f"{brief[:-1]}, not the {STATED / 1e6:.3g}M that are stated."
 
 
 FINDINGS = (

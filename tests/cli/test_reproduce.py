@@ -128,8 +128,8 @@ def test_cells_that_were_not_run_are_one_reason_whatever_the_words(capsys, monke
 
 def test_claims_that_were_not_tested_are_counted_by_their_reasons(study, output, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    scorecard, shown = output("claims", study).split(f"{len(CLAIMS)} claims: {len(CLAIMS)} not tested at this scale")
-    assert "accumulation: small-urn" in scorecard
+    primitives, shown = output("claims", study).split(f"{len(CLAIMS)} claims: {len(CLAIMS)} not tested at this scale")
+    assert "accumulation: small-urn" in primitives
     words = " ".join(shown.split())
     assert re.search(r"\b\d\d they need cells .* and \d\d more", words) and "1 attention is a distribution" in words
     assert "Nothing is decided at this size (preset micro)" in words and "--all lists those" in words
@@ -181,7 +181,7 @@ def test_claims_json(study, output):
     [
         ("reproduce --preset huge", "--preset = 'huge': must be one of quick, paper"),
         ("reproduce --preset paper --device cpu", "must have a GPU"),
-        ("reproduce --max-minutes 0", "max_minutes = 0.0: must be above 0"),
+        ("reproduce --max-minutes 0", "max_minutes = 0.0: must be a finite number above 0"),
         ("reproduce --presset quick", "did you mean --preset"),
         ("claims", "claims must be followed by the folder of a study, such as results/scratch/quick"),
         ("claims {empty}/nowhere", "nowhere: there is no such folder"),

@@ -34,7 +34,7 @@ def test_a_row_for_each_model_and_b_below(capsys, monkeypatch):
     assert re.search(r"^ +accumulation +binding *$", said.out, re.MULTILINE)
     for model in ("mlp", "lstm"):
         assert re.search(rf"^ {model} +[\d,]+ to [\d,]+ +\w+ .*-?[\d.]+ \[", said.out, re.MULTILINE)
-        short = r"accumulation \(\w+\) within 8 steps and binding \(\w+\) within 8 steps"
+        short = r"accumulation \(\w+\) and binding \(\w+\) within 8 steps"
         assert re.search(rf"^{model} did not realise {short}: what it reached", said.out, re.MULTILINE)
     assert re.search(r"^ B, the best without it +last-observation: 0, KL 0\.\d+ bits", said.out, re.MULTILINE)
     assert "at the readouts that need it" in " ".join(said.out.split())
@@ -76,6 +76,7 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys):
         ("", "scorecard must be followed by one or more models, of transformer"),
         ("--steps 5", "scorecard must be followed by one or more models"),
         ("mpl", "model = 'mpl' (did you mean mlp?): must be one of transformer"),
+        ("mlp gru", "or a model of your own, by --plugin MODULE"),
         ("mlp --step 5", "did you mean --steps"),
         ("mlp --steps 5 lstm", "unexpected word 'lstm'"),
         ("mlp --steps few", "--steps = 'few': must be a whole number"),

@@ -14,6 +14,7 @@ from windtunnel.cli.main import main
 from windtunnel.report import read
 from windtunnel.report.figures import missing
 from windtunnel.report.page import render
+from windtunnel.study.plan import World
 from windtunnel.tunnels import Urn
 
 BROKEN = {"broken": True}
@@ -67,3 +68,16 @@ def test_a_folder_of_runs_is_not_told_to_make_what_none_of_them_can_have(scratch
     shutil.rmtree(scratch / "runs" / "hmm-transformer")
     told = " ".join(lack.told for lack in missing(read(scratch / "runs", with_zoo=False)))
     assert "simplices" not in told and "clusters" not in told and "layer ablations" in told
+
+
+def test_a_scorecard_is_told_what_a_folder_of_runs_is(tmp_path):
+    """Its networks may be somebody's own: what they cannot have is no lack, nor is the study of the paper."""
+    world = World("few-draws", Urn(symbols=3, length=4))
+    models.register("tally", counts)
+    try:
+        card = wt.scorecard("tally", tmp_path / "card", steps=2, longer=1, worlds=(world,))
+        told = [lack.told for lack in missing(read(card.folder.path, with_zoo=False))]
+    finally:
+        models.unregister("tally")
+    assert not any("inspect" in line or "other lengths" in line for line in told)
+    assert any(line.startswith("not possible: a look inside few-draws-tally") for line in told)

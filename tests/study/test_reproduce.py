@@ -239,7 +239,10 @@ def test_too_little_disk(tmp_path, monkeypatch):
 def test_other_bad_input(tmp_path):
     with pytest.raises(InputError, match="preset = 'huge'"):
         reproduce("huge", tmp_path)
-    with pytest.raises(InputError, match="max_minutes = 0: must be above 0"):
-        reproduce(out=tmp_path, plan=PLAN, device="cpu", max_minutes=0)
+    for minutes in (0, "long"):
+        with pytest.raises(InputError, match=f"max_minutes = {minutes!r}: must be a finite number above 0"):
+            reproduce(out=tmp_path, plan=PLAN, device="cpu", max_minutes=minutes)
+    with pytest.raises(InputError, match="out = 3: must be a path"):
+        reproduce(out=3, plan=PLAN, device="cpu")
     with pytest.raises(InputError, match="it has no study"):
         StudyFolder(tmp_path / "nothing").ledger()

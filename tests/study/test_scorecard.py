@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -128,6 +129,9 @@ def test_the_page_counts_the_second_chance_and_names_the_command(card):
     assert realised(source) == "Counter and slow realise accumulation."
     study = f"windtunnel scorecard counter slow --steps 12 --longer 20 --out {card.folder.path}"
     assert commands(source)[0] == study
+    mine = {"kind": "networks", "model": "slow-longer", "recipe": {"steps": STEPS}, "seeds": [0]}
+    named = Source(Path("here"), head=card.folder.head(), cells={"few-draws-slow-longer": mine})
+    assert commands(named)[0] == "windtunnel scorecard slow-longer --out here"
     begun = Source(Path("here"), head=card.folder.head(), cells={})
     assert commands(begun)[0] == "windtunnel scorecard MODEL --out here"
 
@@ -136,7 +140,12 @@ def test_without_a_second_chance(card):
     again = wt.scorecard("slow", card.folder.path, **BUDGET | {"longer": 1})  # nothing is trained for it
     assert len(again.attempts["slow", "accumulation"]) == 1 and again.realised == {"slow": ()} and again.finished
     (remark,) = again.remarks()
-    assert "accumulation (absent) within 12 steps and binding (absent) within 12 steps" in remark
+    assert "did not realise accumulation (absent) and binding (absent) within 12 steps: " in remark
+
+
+def test_numbers_may_be_those_of_numpy(card):
+    budget: dict[str, Any] = BUDGET | {"steps": np.int64(12), "longer": np.int32(20), "max_minutes": np.float32(9)}
+    assert wt.scorecard("slow", card.folder.path, **budget).finished
 
 
 def test_what_is_made_is_kept_and_others_may_be_added(card):
@@ -223,6 +232,8 @@ def test_the_budget_is_that_of_the_quick_study():
         ("counter", {"longer": 0}, "longer = 0: must be"),
         ("counter", {"seeds": 0}, "seeds = 0: must be"),
         ("counter", {"max_minutes": 0}, "max_minutes = 0: must be a finite number above 0"),
+        ("counter", {"max_minutes": "long"}, "max_minutes = 'long': must be a finite number above 0"),
+        ("counter", {"out": 3}, "out = 3: must be a path"),
         ("counter", {"device": "tpu"}, "device = 'tpu'"),
         ("counter", {"worlds": ()}, "worlds = (): must be"),
         ("counter", {"worlds": (URN, replace(URN, name="other"))}, "which no other world tests"),
@@ -231,8 +242,9 @@ def test_the_budget_is_that_of_the_quick_study():
     ],
 )
 def test_refusals(models, options, line, tmp_path):
+    given: dict[str, Any] = BUDGET | {"out": tmp_path / "out"} | options
     with pytest.raises(InputError) as refused:
-        wt.scorecard(models, tmp_path / "out", **BUDGET | options)
+        wt.scorecard(models, **given)
     assert line in str(refused.value) and "\n" not in str(refused.value) and not (tmp_path / "out").exists()
 
 

@@ -68,6 +68,8 @@ class Dice(Tunnel):
             found = evidence.sum(1, keepdim=True).expand_as(found)
         elif self.fault == "last throw":
             found = evidence
+        elif self.fault == "last three throws":
+            found = found - found.roll(3, 1) * (torch.arange(self.length) >= 3)[:, None]
         inputs = Inputs(latent["throws"], None, torch.arange(self.length))
         labels = latent["die"][:, None].expand_as(latent["throws"])
         return Episodes(inputs, labels, found.softmax(-1).to(dtype), dict(latent))
@@ -97,6 +99,11 @@ def test_the_right_one_is_taken_and_told():
     told = wt.tunnels.check(Dice())
     assert told.startswith("ok: Dice keeps its promises; labels of 4,096 episodes") and "pairs of equal inputs" in told
     assert "hindsight not asked, as no two inputs are equal" in wt.tunnels.check(HMM())
+
+
+def test_a_belief_made_of_weights_is_taken():
+    weight = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+    assert wt.tunnels.check(faulty(belief(lambda p: weight.to(p.dtype) * p))).startswith("ok")
 
 
 def squared(p: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from windtunnel.cli.flags import Device, Float, Folder, Switch
 from windtunnel.cli.ledger import print_share_legend
 from windtunnel.cli.parse import leading, parse
 from windtunnel.cli.progress import interruptible, say, watch
+from windtunnel.errors import require_choice
 from windtunnel.models import names
 from windtunnel.report import Asked
 from windtunnel.study import Scorecard, scorecard
@@ -64,6 +65,9 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
         return [], words
     leading("scorecard", words, f"one or more models, of {', '.join(names())}")
     count = next((index for index, word in enumerate(words) if word.startswith("-")), len(words))
+    with plugins.of_ones_own("model"):
+        for model in words[:count]:
+            require_choice("model", model, names())
     return words[:count], words[count:]
 
 

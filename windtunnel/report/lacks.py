@@ -14,6 +14,7 @@ from windtunnel.report.source import MODULE, Source
 from windtunnel.report.words import enumerated, listed
 from windtunnel.study.folder.results import committed
 from windtunnel.study.presets import PRESETS, commands, plan_for
+from windtunnel.study.scorecard_plan import PRESET as SCORECARD
 from windtunnel.study.verdict import UNTESTED
 
 
@@ -144,12 +145,14 @@ def _run_for(source: Source, chart: str, kind: str) -> tuple[str, Path | None]:
 
 
 def _possible(source: Source, chart: str, kind: str) -> bool:
-    """In a folder of runs, what a study alone has is no lack, nor what none of the runs there can have."""
-    if kind == STUDY and source.head is None:
+    """In a folder of runs, or of a scorecard, what a study of the paper alone has is no lack, nor what none of the
+    runs there can have."""
+    study = source.head is not None and source.head["preset"] != SCORECARD
+    if kind == STUDY and not study:
         return False
     if chart == "training-time" and histories_lacking(source):
         return False  # told there, and why
-    return source.head is not None or any(_fits(source, name, chart, kind) for name in _own(source))
+    return study or any(_fits(source, name, chart, kind) for name in _own(source))
 
 
 def _fits(source: Source, name: str, chart: str, kind: str) -> bool:

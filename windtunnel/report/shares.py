@@ -41,8 +41,8 @@ TESTING = (
 )
 
 BEHIND = (
-    "B is the best predictor that has every primitive but the one tested. A network that is no better lacks more than "
-    "the primitive (it sees too little, or its training failed), so nothing is shown about the primitive itself."
+    "B is the best predictor that has every primitive but the one tested. A network that is no better may lack more "
+    "than the primitive (it sees too little, or its training failed), so nothing is shown about the primitive itself."
 )
 
 

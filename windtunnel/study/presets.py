@@ -34,7 +34,7 @@ def commands(preset: str, folder: Path, cells: Mapping[str, Mapping[str, Any]]) 
     for name, cell in cells.items():
         if cell.get("kind") == "networks":
             steps, model = cell["recipe"]["steps"], cell["model"]
-            if name.endswith(scorecard_plan.AGAIN):
+            if name.endswith(f"-{model}{scorecard_plan.AGAIN}"):  # a model may itself be called so
                 longer[model] = steps
             else:
                 budgets.setdefault((steps, len(cell["seeds"])), {})[model] = None

@@ -8,12 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from windtunnel.environment import default_device, environment, require_device
-from windtunnel.errors import InputError, require, require_int
+from windtunnel.errors import InputError, plain_number, require, require_int, require_number
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
 from windtunnel.study.running.duration import CPU_SLOWER, disk_bytes, duration, plan_seconds, require_disk
 from windtunnel.study.running.sitting import Say, Scope, Sitting, TrackerOf
+from windtunnel.training.files import require_path
 from windtunnel.training.lock import locked
 
 MOST_LANES = 16  # each holds a copy of torch and of its networks
@@ -49,8 +50,11 @@ def reproduce(
     require(lanes <= MOST_LANES, "lanes", lanes, f"at most {MOST_LANES}")
     require_int("trainings", trainings, 1)
     require(trainings <= lanes, "trainings", trainings, f"at most as many as lanes, {lanes}")
-    require(max_minutes is None or max_minutes > 0, "max_minutes", max_minutes, "above 0")
-    folder, scope = StudyFolder(out or Path("results") / "scratch" / plan.preset), scope or Scope()
+    if max_minutes is not None:
+        max_minutes = plain_number(max_minutes)
+        require_number("max_minutes", max_minutes, 0, above=True)
+    folder = StudyFolder(Path("results") / "scratch" / plan.preset if out is None else require_path("out", out))
+    scope = scope or Scope()
     cells = scope.cells(plan)
     if folder.exists():
         folder.begin(plan.preset)

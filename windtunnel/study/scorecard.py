@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from windtunnel.environment import require_device
-from windtunnel.errors import InputError, require_int, require_number
+from windtunnel.errors import InputError, plain_number, require_number, whole_number
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.reproduce import reproduce
@@ -35,6 +35,7 @@ from windtunnel.study.scorecard_plan import (
 )
 from windtunnel.study.scorecard_result import Scorecard
 from windtunnel.study.share import Share
+from windtunnel.training.files import require_path
 from windtunnel.training.rehearsal import rehearse
 
 DEVICE = "cpu"
@@ -71,12 +72,13 @@ def scorecard(
     is told before anything is trained.
     """
     names, worlds = require_models(models), require_worlds(worlds)
-    require_int("steps", steps, 1)
-    require_int("longer", longer, 1)
+    steps, longer = whole_number("steps", steps, 1), whole_number("longer", longer, 1)
     if max_minutes is not None:
+        max_minutes = plain_number(max_minutes)
         require_number("max_minutes", max_minutes, 0, above=True)
     require_apart(names, worlds)
-    device, folder = require_device(device or DEVICE), StudyFolder(out or Path("results") / "scratch" / PRESET)
+    folder = StudyFolder(Path("results") / "scratch" / PRESET if out is None else require_path("out", out))
+    device = require_device(device or DEVICE)
     first = plan(names, worlds, steps, seeds)
     second = plan(names, worlds, steps * longer, seeds, AGAIN) if longer > 1 else replace(first, cells=())
     sizes = _sizes(first)

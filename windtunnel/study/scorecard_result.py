@@ -141,14 +141,15 @@ class Scorecard:
 
     def _remark(self, model: str) -> str:
         """Not realised is what came of a budget: no training, however long, shows that an architecture cannot."""
-        lasts = {p: self.last(model, p) for p in self.worlds if not self.awaits(model, p)}
-        short = [
-            f"{primitive} ({last.share.state}) within {last.steps:,} steps"
-            for primitive, last in lasts.items()
-            if last is not None and wants_longer(last.share)
-        ]
+        lasts = {p: last for p in self.worlds if not self.awaits(model, p) and (last := self.last(model, p))}
+        short = {primitive: last for primitive, last in lasts.items() if wants_longer(last.share)}
+        if not short:
+            return ""
+        *others, one = (f"{primitive} ({last.share.state})" for primitive, last in short.items())
+        named = f"{', '.join(others)} and {one}" if others else one
+        steps = max(last.steps for last in short.values())  # the same of all: they had every chance
         reached = "what it reached with this budget, not what the architecture cannot do"
-        return f"{model} did not realise {' and '.join(short)}: {reached}" if short else ""
+        return f"{model} did not realise {named} within {steps:,} steps: {reached}"
 
     def __str__(self) -> str:
         lines = []

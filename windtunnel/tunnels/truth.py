@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from torch import Tensor
 
 from windtunnel.errors import InputError
 from windtunnel.tunnels.episodes import Episodes
@@ -31,7 +32,7 @@ MOST, NUMBERS, SECONDS = 4096, 2**22, 1.0
 """Episodes are drawn until there are so many, or so many numbers in them, or so much time has passed."""
 POWERS = (0.25, 0.5, 0.8, 0.9, 1.1, 1.25, 2.0, 4.0)
 LEANINGS = (1 / 3, 1 / 1.25, 1.25, 3.0)
-REPEATED = 16  # inputs count as repeated where there are so many episodes of them for every class
+WEIGHTS = (5.0, 20.0, 60.0)
 
 
 class Seen(NamedTuple):
@@ -61,10 +62,14 @@ def gather(draw: Callable[[int, int], Episodes], size: int) -> Seen:
 
 def _seen(episodes: Episodes) -> Seen:
     inputs = episodes.inputs
-    features = None if inputs.features is None else inputs.features.numpy()
-    return Seen(
-        inputs.tokens.numpy(), features, inputs.readout.numpy(), episodes.labels.numpy(), episodes.posterior.numpy()
-    )
+    features = None if inputs.features is None else _array(inputs.features)
+    whole = (inputs.readout, episodes.labels, episodes.posterior)
+    return Seen(_array(inputs.tokens), features, *map(_array, whole))
+
+
+def _array(value: Tensor) -> np.ndarray:
+    """Somebody's belief may come from weights, and know how it depends on them."""
+    return value.detach().numpy()
 
 
 def require_truth(field: str, seen: Seen, tolerance: float) -> str:
@@ -135,11 +140,11 @@ class _Better(NamedTuple):
 
 def _require_calibration(field: str, seen: Seen, same: list[np.ndarray | None]) -> None:
     _, readouts, classes = seen.belief.shape
-    tries = readouts * (len(POWERS) + len(LEANINGS) * classes + 1)
+    tries = readouts * (len(POWERS) + len(LEANINGS) * classes + len(WEIGHTS))
     line = math.log(tries / LUCK)
     for readout in range(readouts):
         belief, labels = seen.belief[:, readout], seen.labels[:, readout]
-        found = [*_tempered(belief, labels), _leaning(belief, labels), _counted(belief, labels, same[readout])]
+        found = [*_tempered(belief, labels), _leaning(belief, labels), *_counted(belief, labels, same[readout])]
         best = max(found, key=lambda better: better.nats)
         if best.nats > line:
             bits = best.nats / best.episodes / math.log(2)
@@ -175,25 +180,25 @@ def _leaning(belief: np.ndarray, labels: np.ndarray) -> _Better:
     return _Better(float(best[top]), len(labels), words)
 
 
-def _counted(belief: np.ndarray, labels: np.ndarray, number: np.ndarray | None) -> _Better:
-    """Where inputs repeat, the labels seen with them so far: (count + 1/2) / (all + C/2), Krichevsky and Trofimov's."""
+def _counted(belief: np.ndarray, labels: np.ndarray, number: np.ndarray | None) -> list[_Better]:
+    """Where inputs repeat, the labels seen with them so far, added to the belief as if that had been seen `weight`
+    times: q(y) = (count_y + weight · p_y) / (all + weight).  It finds a belief that forgets evidence."""
     from scipy.special import gammaln
 
+    if number is None:
+        return []
+    _, first = np.unique(number, return_index=True)
     classes = belief.shape[-1]
-    often = np.zeros(0, np.int64) if number is None else np.flatnonzero(np.bincount(number) >= REPEATED * classes)
-    if number is None or len(often) == 0:
-        return _Better(0.0, 1, "")
-    place = np.full(int(number.max()) + 1, -1)
-    place[often] = np.arange(len(often))
-    kept = place[number] >= 0
-    counts = np.bincount(place[number][kept] * classes + labels[kept], minlength=len(often) * classes)
-    counts = counts.reshape(len(often), classes)
-    counted = (
-        (gammaln(counts + 0.5) - gammaln(0.5)).sum(-1) + gammaln(classes / 2) - gammaln(counts.sum(-1) + classes / 2)
-    )
-    believed = np.log(belief[np.flatnonzero(kept), labels[kept]]).sum()
-    words = f"counting the labels of equal inputs foretells those of {int(kept.sum()):,} episodes better"
-    return _Better(float(counted.sum() - believed), int(kept.sum()), words)
+    counts = np.bincount(number * classes + labels, minlength=len(first) * classes).reshape(len(first), classes)
+    believed = np.log(belief[np.arange(len(labels)), labels]).sum()
+    words = f"adding up the labels of equal inputs foretells those of {len(labels):,} episodes better"
+    found = []
+    for weight in WEIGHTS:
+        prior = np.maximum(weight * belief[first], np.finfo(float).tiny)
+        seen = np.where(counts > 0, gammaln(counts + prior) - gammaln(prior), 0.0).sum()
+        counted = seen + (gammaln(weight) - gammaln(counts.sum(-1) + weight)).sum()
+        found.append(_Better(float(counted - believed), len(labels), words))
+    return found
 
 
 def _row(belief: np.ndarray) -> str:
