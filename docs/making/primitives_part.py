@@ -7,12 +7,12 @@ from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
 from windtunnel.study.primitive_rows import Row, in_order
 from windtunnel.study.quantity import Quantity, number
-from windtunnel.study.share import ABSENT, REALISED
+from windtunnel.study.share import ABSENT, REALISED, Share
 from windtunnel.study.trials import PRIMITIVES
 
 FIGURE = "docs/primitives.svg"
 SIGNS = {"realised": "✓", "partial": "◐", "absent": "✗", "unclear": "?", "void": "–"}
-FAILED = "(✗)"  # no better than B: nothing is shown about the primitive
+FAILED = "(✗)"  # worse than B, so that nothing is shown about the primitive
 
 Place = tuple[str, str]
 """A primitive and the world that tests it."""
@@ -27,9 +27,9 @@ def in_short(study: StudyFolder) -> str:
             *markdown(["", *(f"{primitive}<br>{world}" for primitive, world in worlds)], body),
             "",
             f"✓ realised: the 95% interval over seeds lies above {REALISED:g}; ✗ absent: below {ABSENT:.2f}; ◐ between;"
-            f" ? undecided. {FAILED} no better than the predictor that lacks the primitive: such a network may lack"
-            " more than that (it sees too little, or its training failed), so nothing is shown about the primitive"
-            " itself.",
+            f" ? undecided. {FAILED} worse, beyond chance, than the predictor that lacks the primitive: such a network"
+            " lacks more than that (it sees too little, or its training failed), so nothing is shown about the"
+            " primitive itself.",
             "",
             f"![share of each primitive that each architecture realises, one dot per seed]({FIGURE})",
         ]
@@ -71,7 +71,7 @@ def _sign(row: Row | None) -> str:
         return ""
     if row.record["bimodal"]:
         return _by_seed(row)
-    sign = FAILED if row.no_better and row.state != "void" else SIGNS[row.state]
+    sign = FAILED if Share.of_record(row.record).failed and row.state != "void" else SIGNS[row.state]
     return f"{sign} {number(row.record['share']['mean']):.3f}".replace("-", "−")
 
 

@@ -64,6 +64,19 @@ def test_registered_name(registered):
         models.build("bag", TUNNEL, depth=2)
 
 
+class Softmaxed(Bag):
+    def forward(self, tokens, features, readout):
+        return super().forward(tokens, features, readout).softmax(-1)
+
+
+def test_probabilities_instead_of_logits_are_refused():
+    """They train, badly: the softmax of a softmax cannot be sure of anything."""
+    with pytest.raises(
+        InputError, match=r"^model Softmaxed returned probabilities, .* must be logits, without a softmax$"
+    ):
+        models.build(Softmaxed, TUNNEL)
+
+
 def test_built_in_names_cannot_be_taken():
     with pytest.raises(InputError, match=r"name that is not taken"):
         models.register("transformer", Bag)

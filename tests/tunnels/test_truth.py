@@ -81,8 +81,10 @@ WRONG = {
     rf"2, foretells those of 4,096 episodes better, by 0\.\d+ bits each: {FOLLOW}",
     "hindsight": r"posterior = \[.*\] at readout 0 of episode \d+ and \[.*\] of episode \d+, whose inputs are equal up "
     "to there: must be the same: a belief rests on what has been shown, not on what comes later or is hidden$",
-    "last throw": r"posterior = .* at readout 1: counting the labels of equal inputs foretells those of [\d,]+ "
+    "last throw": r"posterior = .* at readout 1: adding up the labels of equal inputs foretells those of [\d,]+ "
     rf"episodes better, by 0\.\d+ bits each: {FOLLOW}",
+    "last three throws": r"posterior = .* at readout [34]: adding up the labels of equal inputs foretells those of "
+    rf"[\d,]+ episodes better, by 0\.\d+ bits each: {FOLLOW}",
 }
 
 

@@ -80,10 +80,10 @@ def print_ledger(entries: Sequence[Mapping[str, Any]], everything: bool = False)
 
 
 def print_verdicts(entries: Sequence[Mapping[str, Any]]) -> None:
-    """The ledger in short: a line for each claim."""
+    """The ledger in short: each claim in words, and what became of it."""
     show.print_text(f"{len(entries)} claims: {tally(entries)}", "bold")
-    rows = [[entry["id"], _value(entry, of=False), entry["verdict"]] for entry in entries]
-    show.print_table("", ["claim", "here", "verdict"], rows, "lrl")
+    rows = [[entry["claim"], entry["verdict"]] for entry in entries]
+    show.print_table("", ["claim", "verdict"], rows, "ll")
 
 
 def _print_entries(entries: Sequence[Mapping[str, Any]]) -> None:
@@ -165,10 +165,10 @@ def print_zoo(checked: Sequence[Checked]) -> None:
     show.print_text(rule, "dim")
 
 
-def _value(entry: Mapping[str, Any], of: bool = True) -> str:
+def _value(entry: Mapping[str, Any]) -> str:
     """The number that decided, with its interval; and of what it is."""
     value, what = entry["value"], entry.get("of") or ""
     if value is None or value["mean"] is None:
         return ""
     known = Quantity.of_record(value).brief()
-    return f"{what}: {known}" if of and what else known
+    return f"{what}: {known}" if what else known

@@ -83,7 +83,7 @@ def _print(card: Scorecard) -> None:
         show.print_text(f"No second chance was given: --longer {LONGER} is four times as long.")
     if not card.finished:
         show.print_text("Unfinished: the same command goes on with the rest.", "bold")
-    print_share_legend("KL is that at all readouts, unless said.")
+    print_share_legend("KL is taken at the readouts that need the primitive.")
     folder = card.folder.path
     page = Asked(plugins=plugins.named()).typed("report", folder, "--no-zoo")
     show.print_text(f"results: {folder}; as a page: {page}")

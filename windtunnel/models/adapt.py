@@ -99,11 +99,19 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
     got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if got != wanted:
         raise InputError(f"model {name} returned logits of shape {got}: must be (n, readouts, classes) = {wanted}")
+    if _are_probabilities(logits):
+        raise InputError(f"model {name} returned probabilities, rows that sum to 1: must be logits, without a softmax")
     require_causal(adapted, tunnel, name)
     if isinstance(adapted, Adapted):
         adapted.sizes = Sizes.of(tunnel)
         adapted.shapes = {label: (1, *value.shape[1:]) for label, value in record.tensors().items()}
     return adapted
+
+
+def _are_probabilities(logits: Float[Tensor, "n K C"]) -> bool:
+    """A softmax of one's own at the end trains, badly, and nothing else would tell.  Of one class all logits do."""
+    sums = logits.sum(-1)
+    return logits.shape[-1] > 1 and bool((logits >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
 
 
 @torch.no_grad()

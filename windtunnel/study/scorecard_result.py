@@ -39,8 +39,8 @@ class Attempt:
 
     @property
     def told(self) -> tuple[str, str]:
-        """`partial 0.3021 [0.2812, 0.3224]` and `KL 0.721 bits after 600 steps`."""
-        return self.share.brief, f"KL {self.kl_bits:.3g} bits after {self.steps:,} steps"
+        """`partial 0.3021 [0.2812, 0.3224]` and `KL 0.721 bits after 600 steps`, the KL that the share is made of."""
+        return self.share.brief, f"KL {self.share.kl_bits:.3g} bits after {self.steps:,} steps"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""

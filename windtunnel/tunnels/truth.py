@@ -2,7 +2,7 @@
 
     no hindsight   episodes whose inputs agree up to a readout have the same belief there, whatever comes later
     calibration    nothing foretells the labels better than the belief does: not the belief made flatter or sharper, not
-                   one that leans to some class, and where inputs repeat not the counts of the labels seen with them
+                   one that leans to some class, and where inputs repeat not one that the labels seen with them correct
 
 Both hold for P(label | inputs up to the readout) and for nothing else that inputs decide; how small a fault is seen
 depends on the number of episodes, and in a large world, where inputs never repeat, a belief that forgets evidence and
