@@ -73,8 +73,9 @@ def finding(results: Path) -> tuple[str, str] | None:
         for key in ("r_squared", "moved")
     )
     brief = (
-        f"Not necessarily. The best probe of an HMM Transformer's belief (R² {first['r_squared']:.2g}) reads directions"
-        f" which, swapped with another episode's, move the prediction {first['moved']:.2g} of the way; a worse one (R²"
+        "Not necessarily. The linear map that reads the belief best after an HMM Transformer's last block (R²"
+        f" {first['r_squared']:.2g}) reads directions which, swapped with another episode's, move the prediction"
+        f" {first['moved']:.2g} of the way; a worse one (R²"
         f" {second['r_squared']:.2g}) reads directions that move it {second['moved']:.2g} (one network; likewise"
         f" {len(others)} other network{'s' * (len(others) > 1)})."
     )

@@ -70,9 +70,9 @@ def filtering(evidence: Evidence) -> tuple[str, str]:
     brief = (
         f"All four learn it. Entropy error: Transformer {transformer} bits, Mamba {mamba}, LSTM with residual blocks"
         f" {lstm}, MLP that sees the context {mlp}; a uniform guess has {guess:.2g}. What fails is an MLP that sees"
-        " one position at a time, and an LSTM stacked without skip connections: it stays at a uniform guess"
-        f" ({theirs:.2g}) with the paper's shape and optimiser, and with ours, at {our_size}, at what the header alone"
-        f" tells ({ours:.2g})."
+        " one position at a time, and an LSTM stacked without skip connections. With the paper's shape and optimiser"
+        f" it stays at a uniform guess ({theirs:.2g}); with ours, at {our_size}, it learns no more than what the header"
+        f" alone tells ({ours:.2g})."
     )
     return brief, (
         "Trained on the exact belief as target, at 2.67M parameters and equal budget, the entropy error per sequence is"
@@ -113,7 +113,7 @@ def binding(evidence: Evidence) -> tuple[str, str]:
         f"Both can, and so can linear attention. In bijection with replacement, binding is realised to a share of"
         f" {mamba} by Mamba, {lstm} by the LSTM, {linear} by linear attention. Recall of {pairs} pairs, trained on"
         f" {episodes}, is harder: Transformer {transformer}, linear attention {linear_recall}, Mamba {learnt} and only"
-        " when trained longer; the LSTM's training failed there, which shows nothing either way."
+        " when trained longer; the LSTM failed to train there, so nothing follows."
     )
     return brief, (
         f"Looking up what was bound before, in bijection with replacement: {mamba} of what it is worth is realised by"

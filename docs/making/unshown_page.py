@@ -97,7 +97,7 @@ def finding(results: Path) -> tuple[str, str] | None:
     brief = (
         f"No, where it helps. Taught by the next symbol alone, a Transformer represents the belief on chains with"
         f" sharper rows (R² {read.mean:.2g}, untrained {blank:.2g}; {each} of what the last two observations leave"
-        f" open); on the paper's chains, nothing beyond those two ({len(here)} seeds each)."
+        f" open{wide}); on the paper's chains, nothing beyond those two ({len(here)} seeds each)."
     )
     return brief, (
         "Taught by the next observation alone, a Transformer carries the belief about the hidden state where that"

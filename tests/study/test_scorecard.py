@@ -104,7 +104,8 @@ def test_a_second_chance_is_taken_only_where_it_is_needed(card):
 def test_both_budgets_and_what_they_do_not_show_are_told(card):
     first, second = card.attempts["slow", "accumulation"]
     lines = str(card).splitlines()
-    told = f"  accumulation: {first.share.brief}, KL {first.share.kl_bits:.3g} bits after 12 steps, {second.share.brief}, KL "
+    kl = first.share.kl_bits
+    told = f"  accumulation: {first.share.brief}, KL {kl:.3g} bits after 12 steps, {second.share.brief}, KL "
     assert lines[3] == "slow, 1 parameters" and lines[4].startswith(told) and lines[4].endswith("after 240 steps")
     assert lines[2].startswith("  binding: absent (no better than B) -")
     assert "B, the best without binding: familiarity: 0, KL " in str(card)

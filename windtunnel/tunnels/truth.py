@@ -5,8 +5,9 @@
                    one that leans to some class, and where inputs repeat not one that the labels seen with them correct
 
 Both hold for P(label | inputs up to the readout) and for nothing else that inputs decide; how small a fault is seen
-depends on the number of episodes, and in a large world, where inputs never repeat, a belief that forgets evidence and
-knows that it does passes for exact.  Enumeration would tell; this does not replace it.
+depends on the number of episodes.  In a large world, where inputs never repeat, a belief that forgets evidence and
+knows that it does passes for exact, and so does one with hindsight that is right, as a smoother's.  Enumeration would
+tell; this does not replace it.
 
 Why it refuses no exact belief p: for any other forecast q, the product over episodes of q(label) / p(label) has mean 1,
 so that it exceeds 1 / α with probability below α.  No law of large numbers is called upon, so labels may be as rare,
