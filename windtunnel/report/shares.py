@@ -20,7 +20,7 @@ from windtunnel.report.words import enumerated, share, short
 from windtunnel.study.primitive_rows import STATES, entries
 from windtunnel.study.primitive_rows import Row as Measured
 from windtunnel.study.quantity import number
-from windtunnel.study.scorecard_plan import AGAIN
+from windtunnel.study.scorecard_plan import AGAIN, PRESET
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
 
@@ -231,7 +231,8 @@ def realised(source: Source) -> str:
     for which, names in sorted(has.items(), key=lambda item: -len(item[0])):
         verb = "realise" if len(names) > 1 else "realises"
         told.append(f"{enumerated(names)} {verb} {enumerated(which) if which else 'no primitive'}")
-    line = "; ".join(told) + "."
+    budget = ", within the steps that each was given" * ((source.head or {}).get("preset") == PRESET)
+    line = f"{'; '.join(told)}{budget}."
     return line[:1].upper() + line[1:] if told else ""
 
 
