@@ -9,6 +9,7 @@ from typing import Any
 import findings
 import primitives_part
 
+from windtunnel.fidelity.intervals import alike
 from windtunnel.study.folder.files import markdown
 from windtunnel.study.folder.ledger import published, tally
 from windtunnel.study.folder.results import StudyFolder
@@ -127,7 +128,7 @@ def decisive(entry: Mapping[str, Any]) -> str:
     number = Quantity.of_record(entry["value"])
     told = first
     if not first.startswith(entry["of"]):
-        told = f"{first}. Decided by {entry['of']}: {number}; the line is {entry['line']:.3g}"
+        told = f"{first}. Decided by {entry['of']}: {number}; the line is {alike(entry['line'])[0]}"
     on_a_side = number.side(entry["line"]) != "straddles"
     if entry["outcome"] == INCONCLUSIVE and on_a_side and not entry["held_back"]:  # what kept it open is said last
         told += f". But {entry['reasons'][-1]}"

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from windtunnel.fidelity.intervals import alike
 from windtunnel.study.quantity import Quantity, plain
 
 REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED = (
@@ -94,7 +95,7 @@ def held(quantity: Quantity, side: Side, line: float, what: str) -> Verdict:
     found = quantity.side(line)
     outcome = INCONCLUSIVE if found == "straddles" else REPRODUCED if found == side else NOT
     p = None if quantity.over == "exact" else quantity.p_against(line)
-    return Verdict(outcome, (f"{what}: {quantity}; must be {side} {line:.3g}",), quantity, line, p, of=what)
+    return Verdict(outcome, (f"{what}: {quantity}; must be {side} {alike(line)[0]}",), quantity, line, p, of=what)
 
 
 def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:
