@@ -109,8 +109,8 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
 
 
 def _are_probabilities(logits: Float[Tensor, "n K C"]) -> bool:
-    """A softmax of one's own at the end trains, badly, and nothing else would tell.  It gives no zeros: a row that names
-    one class by a 1 is as good a row of logits as any."""
+    """A softmax of one's own at the end trains, badly, and nothing else would tell.  It gives no zeros; a row that has
+    a 1 for one class and 0 for the others is as good a row of logits as any."""
     sums = logits.sum(-1)
     return logits.shape[-1] > 1 and bool((logits > 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
 
