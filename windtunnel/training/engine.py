@@ -16,7 +16,6 @@ from dataclasses import replace
 import torch
 
 from windtunnel.errors import InputError
-from windtunnel.training.branches import side_by_side
 from windtunnel.training.network import Network, finish_step
 from windtunnel.training.stages import Stage, stage_at
 
@@ -78,9 +77,22 @@ class Engine:
         torch.cuda.empty_cache()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=main):
-            side_by_side([network.begin_step for network in self.networks], self.networks[0].device)
+            if len(self.networks) == 1:
+                self.networks[0].begin_step()
+            else:
+                self._begin_side_by_side(main)
             finish_step(self.networks)
         return graph
+
+    def _begin_side_by_side(self, main: torch.cuda.Stream) -> None:
+        """The networks' own parts of a step, each on a branch of the graph."""
+        branches = [torch.cuda.Stream() for _ in self.networks]
+        for network, branch in zip(self.networks, branches, strict=True):
+            branch.wait_stream(main)
+            with torch.cuda.stream(branch):
+                network.begin_step()
+        for branch in branches:
+            main.wait_stream(branch)
 
 
 def fitting_batch(network: Network) -> int | None:

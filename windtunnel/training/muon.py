@@ -15,13 +15,10 @@ iteration is a handful of batched products however deep the network and however 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-
-from windtunnel.training.branches import side_by_side
 
 _foreach_lerp, _foreach_lerp_ = torch._foreach_lerp, torch._foreach_lerp_  # pyright: ignore[reportPrivateImportUsage]
 _foreach_mul_, _foreach_sub_ = torch._foreach_mul_, torch._foreach_sub_  # pyright: ignore[reportPrivateImportUsage]
@@ -72,25 +69,20 @@ def step_together(optimisers: Sequence[Muon], rates: Sequence[float | Tensor]) -
     """One update of some networks of the same shape and settings, each at its own rate.
 
     Matrices of equal shape of all networks go through the iteration as one batch: for several seeds it takes as many
-    kernels as for one.  Small matrices do not fill a card, so batches of different shapes go side by side.
+    kernels as for one, and those of small matrices fill a card no better than that.
     """
-    pieces = [partial(_step_shape, optimisers, rates, index) for index in range(len(optimisers[0].groups))]
-    side_by_side(pieces, optimisers[0].state[0].device)
-
-
-def _step_shape(optimisers: Sequence[Muon], rates: Sequence[float | Tensor], index: int) -> None:
-    """The same for the matrices of one shape."""
     first = optimisers[0]
-    groups, momenta = [one.groups[index] for one in optimisers], [one.state[index] for one in optimisers]
-    gradients = [torch.stack([_gradient(matrix) for matrix in group]) for group in groups]
-    _foreach_lerp_(momenta, gradients, 1.0 - first.momentum)
-    ahead = [look.to(first.dtype) for look in _foreach_lerp(gradients, momenta, first.momentum)]
-    direction = orthogonalise(torch.cat(ahead)).unflatten(0, (len(optimisers), -1))  # (networks, g, m, n)
-    step = (direction * _column(rates, direction)).to(momenta[0].dtype)
-    if first.weight_decay:
-        for matrices, lr in zip(groups, rates, strict=True):
-            _foreach_mul_(matrices, 1.0 - lr * first.weight_decay)
-    _foreach_sub_([matrix for group in groups for matrix in group], _as_they_stand(step, groups[0]))
+    for index, groups in enumerate(zip(*(optimiser.groups for optimiser in optimisers), strict=True)):
+        gradients = [torch.stack([_gradient(matrix) for matrix in group]) for group in groups]
+        momenta = [optimiser.state[index] for optimiser in optimisers]
+        _foreach_lerp_(momenta, gradients, 1.0 - first.momentum)
+        ahead = torch.stack(_foreach_lerp(gradients, momenta, first.momentum))  # (networks, g, m, n)
+        direction = orthogonalise(ahead.flatten(0, 1).to(first.dtype)).to(ahead.dtype).view_as(ahead) * _column(rates)
+        if first.weight_decay:
+            for matrices, lr in zip(groups, rates, strict=True):
+                _foreach_mul_(matrices, 1.0 - lr * first.weight_decay)
+        matrices = [matrix for group in groups for matrix in group]
+        _foreach_sub_(matrices, _as_they_stand(direction.to(ahead.dtype), groups[0]))  # rates may be of another dtype
 
 
 def _gradient(matrix: Tensor) -> Tensor:
@@ -99,11 +91,11 @@ def _gradient(matrix: Tensor) -> Tensor:
     return gradient.mT if _is_tall(gradient) else gradient
 
 
-def _column(rates: Sequence[float | Tensor], like: Tensor) -> Float[Tensor, "networks 1 1 1"]:
-    """The rates, in float32 or better: so is what they are multiplied with, in the same pass."""
-    dtype = torch.promote_types(like.dtype, torch.float32)
-    column = torch.stack([torch.as_tensor(rate, dtype=dtype, device=like.device) for rate in rates])
-    return column.view(-1, 1, 1, 1)
+def _column(rates: Sequence[float | Tensor]) -> float | Tensor:
+    """The rates, to be multiplied with (networks, g, m, n)."""
+    if len(rates) == 1:
+        return rates[0]
+    return torch.stack([torch.as_tensor(rate) for rate in rates]).view(-1, 1, 1, 1)
 
 
 def _is_tall(matrix: Tensor) -> bool:
