@@ -14,6 +14,7 @@ Compilation is most of it: several of these may compile side by side and take tu
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 from common import Parser, place, run, save, whole, wholes
@@ -39,7 +40,8 @@ def main() -> None:
     words = list(SECTIONS) if options.only == "all" else [word for word in options.only.split(",") if word]
     sections, cases = chosen(words, device)
     plan = Plan(device, sections, cases, options.batch, options.seeds, options.quick, options.turn)
-    result = bench(plan, say=lambda line: print(f"… {line}", file=sys.stderr, flush=True))
+    told = partial(print, file=sys.stderr, flush=True)
+    result = bench(plan, say=lambda line: told(f"… {line}"), keep=partial(save, options.json))
     print(headline(result), *map(plain_text, tables(result)), *notes(result), sep="\n")
     save(options.json, result)
     if result["failed"]:

@@ -30,6 +30,7 @@ def test_the_result_is_written_with_its_environment(result):
     (row,) = told["profile"]
     assert row["case"] == "quick" and row["batch"] == 128 and row["ms_per_step"] > 0 and row["operations"]
     assert "training" not in told  # a section was named: only that one
+    assert "unfinished" not in told
 
 
 def test_a_result_is_shown_and_drawn_again(result, output, tmp_path):
@@ -66,6 +67,37 @@ def test_what_the_time_limit_leaves_out_is_named(monkeypatch):
     told = bench(Plan("cpu", ("training", "growth", "evaluation")), said.append)
     assert told["training"] == told["growth"] == told["evaluation"] == [] and said == []
     assert "quick" in told["left_out"]["training"] and len(told["left_out"]["growth"]) == 19
+
+
+def test_what_is_stopped_leaves_the_rows_it_had(monkeypatch, capsys, output, tmp_path):
+    """A sitting on a card once ended a minute too early and took eleven of twelve rows with it."""
+
+    def stopped(recipe, device, about_s, episodes=None):
+        if scored:
+            raise KeyboardInterrupt
+        scored.append(recipe)
+        return {"episodes_per_call": 1, "episodes_per_s": 2.0}
+
+    scored: list[object] = []
+    monkeypatch.setattr(sys.modules["windtunnel.training.speed.bench"], "evaluation_rate", stopped)
+    file = tmp_path / "result.json"
+    words = ["--device", "cpu", "--only", "evaluation", "startup", "--quick", "--json", str(file)]
+    with pytest.raises(KeyboardInterrupt):
+        run(words)
+    told = json.loads(file.read_text())
+    (row,) = told["evaluation"]
+    assert row["episodes_per_s"] == 2.0 and told["unfinished"] == ["evaluation", "startup"]
+    capsys.readouterr()
+    assert "cut short, rows are missing: evaluation, startup" in output("bench", "--read", file)
+
+
+def test_a_disk_that_is_full_meanwhile_stops_no_measurement(monkeypatch):
+    def full(result):
+        raise InputError("disk full")
+
+    rows = {"episodes_per_call": 1, "episodes_per_s": 2.0}
+    monkeypatch.setattr(sys.modules["windtunnel.training.speed.bench"], "evaluation_rate", lambda *given: rows)
+    assert len(bench(Plan("cpu", ("evaluation",), quick=True), keep=full)["evaluation"]) == 4
 
 
 def test_words_of_only():
@@ -169,7 +201,7 @@ def test_what_was_measured_is_printed_even_if_it_cannot_be_written(result, capsy
         raise InputError("disk full")
 
     told = json.loads(result.read_text())
-    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say: told)
+    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say, keep: told)
     monkeypatch.setattr("windtunnel.cli.bench.write_json", full)
     assert main(["bench", "--device", "cpu", "--only", "profile", "--json", str(tmp_path / "a.json")]) == 2
     said = capsys.readouterr()
@@ -181,7 +213,7 @@ def test_what_was_measured_is_written_even_if_nobody_reads_the_output(result, mo
         raise BrokenPipeError
 
     told = json.loads(result.read_text())
-    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say: told)
+    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say, keep: told)
     monkeypatch.setattr("windtunnel.cli.bench._print", gone)
     places = ["--json", str(tmp_path / "a.json"), "--plot", str(tmp_path / "a.png")]
     with pytest.raises(BrokenPipeError):
@@ -191,7 +223,7 @@ def test_what_was_measured_is_written_even_if_nobody_reads_the_output(result, mo
 
 def test_a_row_that_is_missing_is_an_error_after_all_else_is_done(result, capsys, monkeypatch, tmp_path):
     told = json.loads(result.read_text()) | {"failed": {"compile": ["quick: no compiler", "hmm/lstm: no compiler"]}}
-    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say: told)
+    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say, keep: told)
     json_file, plot = tmp_path / "a.json", tmp_path / "a.png"
     words = ["--device", "cpu", "--only", "profile", "--json", str(json_file), "--plot", str(plot)]
     assert main(["bench", *words]) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +37,7 @@ class Bench:
     quick: Switch = False
     """Under a minute: shorter measurements, fewer of them, no compilation."""
     json: File = None
-    """Write the result here."""
+    """Write the result here, row by row: what is stopped leaves what it had."""
     plot: File = None
     """Draw it here (.png, .svg or .pdf)."""
     read: File = None
@@ -55,12 +56,11 @@ def run(words: list[str]) -> None:
     else:
         plan = _plan(options)
         _require_places(options, plan.sections)
-        result = bench(plan, say)
+        result = bench(plan, say, partial(_keep, options.json))
     try:
         _print(result)
     finally:  # also if whoever was to read the tables has gone
-        if options.json is not None:
-            write_json(options.json, result)
+        _keep(options.json, result)
         if options.plot is not None:
             draw(result, options.plot)
     if options.read is None:  # whoever only reads a result has got all of it
@@ -71,6 +71,11 @@ def _plan(options: Bench) -> Plan:
     device = require_device(options.device or default_device())
     sections, named = chosen([part for word in options.only for part in word.split(",") if part], device)
     return Plan(device, sections, named, options.batch, quick=options.quick)
+
+
+def _keep(file: Path | None, result: dict[str, Any]) -> None:
+    if file is not None:
+        write_json(file, result)
 
 
 def _require_places(options: Bench, sections: Sequence[str]) -> None:

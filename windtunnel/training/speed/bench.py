@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
 
 from windtunnel.environment import environment
+from windtunnel.errors import InputError
 from windtunnel.models import kernels
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed import growth, parts, startup
@@ -19,35 +21,38 @@ from windtunnel.training.speed.sampling import by_choice, by_search, numpy_rate,
 
 Row = dict[str, Any]
 Say = Callable[[str], None]
+Keep = Callable[[dict[str, Any]], object]
 
 TOGETHER = 5  # seeds, in the table that compares several with one
 
 
-def bench(plan: Plan, say: Say = lambda line: None) -> dict[str, Any]:
+def bench(plan: Plan, say: Say = lambda line: None, keep: Keep = lambda result: None) -> dict[str, Any]:
     """Measure what the plan asks for.
 
     The result has `environment`, `kernels_in_use`, `matrix_flops_per_s`, a list of rows per section, `left_out`: what
     the time limits left no room for, and `failed`: what should be compiled and cannot be, with the reason.  Neither has
-    a row.  `say` hears one line before each measurement.
+    a row.  `say` hears one line before each measurement.  `keep` is given what there is after every row, so that a
+    measurement which is cut short leaves what it had; `unfinished` then names the sections that are not complete.
     """
     result: dict[str, Any] = {"environment": environment(plan.device), "quick": plan.quick}
     result["kernels_in_use"] = kernels.in_use(plan.device)
     result["matrix_flops_per_s"] = matrix_rate(plan.device)
-    left_out: dict[str, list[str]] = {}
-    failed: dict[str, list[str]] = {}
+    result |= {"left_out": {}, "failed": {}, "unfinished": list(plan.sections)}
     for section in plan.sections:
         limit = Limit(plan.limit_s(section))
-        rows = []
+        rows = result[section] = []
         for row in _MEASURE[section](plan, limit, say):
             rows.append(row)
+            with suppress(InputError):  # a disk that is full now; whoever keeps the whole hears of it
+                keep(result)
             if plan.device != "cpu":
                 torch.cuda.empty_cache()
-        result[section] = rows
-        if limit.left_out:
-            left_out[section] = limit.left_out
-        if limit.failed:
-            failed[section] = limit.failed
-    return result | {"left_out": left_out, "failed": failed}
+        for name, lines in (("left_out", limit.left_out), ("failed", limit.failed)):
+            if lines:
+                result[name][section] = lines
+        result["unfinished"].remove(section)
+    del result["unfinished"]
+    return result
 
 
 def _recipes(plan: Plan) -> dict[str, Recipe]:

@@ -136,7 +136,8 @@ def _operations(row: Row) -> Table:
 
 def notes(result: Row) -> list[str]:
     """What the reader should know besides: what had to be left out, and what memory means."""
-    lines = [
+    cut_short = [f"cut short, rows are missing: {', '.join(left)}" for left in [result.get("unfinished")] if left]
+    lines = cut_short + [
         f"{section}: left out for want of time: {', '.join(left)}"
         for section, left in result.get("left_out", {}).items()
     ]
