@@ -1,6 +1,7 @@
 """Our GPU kernels against their plain twins and what would serve without them, at the sizes of training: milliseconds.
 
     python benchmarks/kernels.py [--json FILE]
+    python benchmarks/kernels.py --solves [--json FILE]    triangular systems by size: from where on the library serves
     python benchmarks/kernels.py --tilings        the search behind the tilings in windtunnel/models/block_triton.py
 
 A kernel and its twin (the same mathematics in torch, compiled) get the same bfloat16 inputs.  Without the kernel a
@@ -69,6 +70,11 @@ def plain_solve(lower: Tensor, right: Tensor) -> Tensor:
     return torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True)
 
 
+def kernel_solve(lower: Tensor, right: Tensor) -> Tensor:
+    assert kernels.unit_lower_inverse is not None
+    return kernels.unit_lower_inverse(lower) @ right
+
+
 class Case(NamedTuple):
     """instead   what would serve without the kernel, and its name; None: the compiled twin itself"""
 
@@ -82,12 +88,16 @@ LIBRARY = ("scaled_dot_product_attention", library_attention)
 SCAN = ("our selective scan", scanned_core)
 
 
-def cases() -> dict[str, Case]:
-    """By the kernel's name.  Sizes of the 9 × 256 Transformer and of the 2.67M Mamba on the HMM."""
-    ours: Any = kernels
-    if ours.add_norm is None:
+def require_kernels() -> None:
+    if kernels.add_norm is None:
         why = "could not be imported here; the warning says why" if find_spec("triton") else "need triton installed"
         raise InputError(f"kernels: must be there to be measured, but those for Triton {why}")
+
+
+def cases() -> dict[str, Case]:
+    """By the kernel's name.  Sizes of the 9 × 256 Transformer and of the 2.67M Mamba on the HMM."""
+    require_kernels()
+    ours: Any = kernels
     shape, single = (EPISODES, POSITIONS), torch.float32
     stream, vector, wide = draw(*shape, 256, dtype=single), partial(draw, dtype=single), draw(*shape, 1024)
     channels, states = 440, 16
@@ -97,15 +107,33 @@ def cases() -> dict[str, Case]:
     scan = [vector(*shape, channels), F.softplus(vector(*shape, channels)).detach().requires_grad_(), core[2]]
     scan += [vector(*shape, states), vector(*shape, states)]
     norm = [stream, draw(*shape, 256), vector(256), vector(256), vector(256)]
-    systems = [(0.1 * vector(EPISODES, 6, 40, 40)).detach().requires_grad_(), vector(EPISODES, 6, 40, 64)]
+    systems = [(0.1 * vector(EPISODES, 6, 30, 30)).detach().requires_grad_(), vector(EPISODES, 6, 30, 64)]
     return {
         "short attention": Case(ours.short_attention, plain_attention, [draw(*shape, 3, 8, 32)], LIBRARY),
         "add and norm": Case(partial(ours.add_norm, eps=1e-5), plain_add_norm, norm),
         "bias and GELU": Case(ours.bias_gelu, lambda u, b: F.gelu(u + b).to(u.dtype), [wide, vector(1024)]),
         "selective scan": Case(ours.selective_scan, selective_scan_chunked, scan),
         "Mamba core": Case(ours.mamba_core, plain_core, core, SCAN),
-        "triangular solve": Case(lambda lower, b: ours.unit_lower_inverse(lower) @ b, plain_solve, systems),
+        "triangular solve, 30 × 30": Case(kernel_solve, plain_solve, systems),
     }
+
+
+SYSTEMS = {21: 1024 * 6, 30: 1024 * 6, 32: 1024 * 6, 39: 1024 * 6, 64: 256 * 5 * 6}
+"""Size of a system -> how many a training step of linear attention has of it in a layer, 6 heads: one chunk of the urn,
+the HMM and bijection, five of recall; 32 is the largest that the kernel is asked for."""
+
+
+def solves() -> Iterator[dict[str, Any]]:
+    """A row per size, printed as it comes.  The library's routine is one call, which compiling would not change."""
+    print(f"{'size':>4s}{'systems':>9s}{'forward':>11s}{'library':>11s}{'both ways':>11s}{'library':>11s}   ms")
+    for size, systems in SYSTEMS.items():
+        given = [(0.1 * draw(systems, size, size, dtype=torch.float32)).detach().requires_grad_()]
+        given.append(draw(systems, size, 64, dtype=torch.float32))
+        row: dict[str, Any] = {"size": size, "systems": systems}
+        row |= {who: both_ways(solve, given) for who, solve in (("ours", kernel_solve), ("library", plain_solve))}
+        cells = [f"{row[who][key]:11.4f}" for key in ("forward_ms", "both_ms") for who in ("ours", "library")]
+        print(f"{size:4d}{systems:9d}{''.join(cells)}", flush=True)
+        yield row
 
 
 def milliseconds(work: Callable[[], object]) -> float:
@@ -154,7 +182,7 @@ def measured(name: str, case: Case) -> dict[str, Any]:
 def against_twins(failed: list[str]) -> Iterator[dict[str, Any]]:
     """A row per kernel, printed as it comes; what does not compile has none, but a line in `failed` that says why."""
     heads = "".join(f"{head:>11s}" for head in ("forward", "twin", "instead", "both ways", "twin", "instead"))
-    print(f"{'kernel':18s}{heads}   ms")
+    print(f"{'kernel':26s}{heads}   ms")
     for name, case in cases().items():
         try:
             row = measured(name, case)
@@ -163,7 +191,7 @@ def against_twins(failed: list[str]) -> Iterator[dict[str, Any]]:
             continue
         places = [(who, key) for key in ("forward_ms", "both_ms") for who in ("ours", "twin", "instead")]
         cells = "".join(f"{row[who][key]:11.4f}" if who in row else " " * 11 for who, key in places)
-        print(f"{name:18s}{cells}  {row.get('instead', {}).get('what', '')}".rstrip(), flush=True)
+        print(f"{name:26s}{cells}  {row.get('instead', {}).get('what', '')}".rstrip(), flush=True)
         yield row
 
 
@@ -198,12 +226,19 @@ def ms(function: Callable[..., object], *given: object) -> str:
 def main() -> None:
     parser = Parser(description="GPU kernels against their plain twins.")
     parser.add_argument("--tilings", action="store_true")
+    parser.add_argument("--solves", action="store_true")
     parser.add_argument("--json", type=place, default=None)
     options = parser.parse_args()
     device = require_device("cuda")
     if options.tilings:
         with torch.no_grad():
             search_tilings()
+    elif options.solves:
+        require_kernels()
+        result = {"environment": environment(device), "solves": []}
+        for row in solves():
+            result["solves"].append(row)
+            save(options.json, result)
     else:
         failed: list[str] = []
         result: dict[str, Any] = {"environment": environment(device), "kernels_in_use": kernels.in_use(device)}

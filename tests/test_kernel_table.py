@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs" / "making")]
 
 import kernels  # noqa: E402
-from speed_parts import kernels_part  # noqa: E402
+from speed_parts import kernels_part, solves_part  # noqa: E402
 
 PLACE = {"device": "a card", "commit": "abc", "python": "3", "versions": {"torch": "2"}}
 
@@ -125,3 +125,35 @@ def test_the_page_tells_what_would_serve_without_a_kernel(tmp_path):
     file.write_text(json.dumps({"environment": PLACE, "kernels": rows[:1]}))  # as before there was a third column
     told = "\n".join(kernels_part(file))
     assert "| one | 1.000 | 4.000 | 3.000 | 12.000 | 4.0 × |\n" in told and "without the kernel, not measured" in told
+
+
+def test_solves_are_timed_by_size_and_kept_row_by_row(monkeypatch, tmp_path, capsys):
+    """Planted times: the kernel takes 1 ms forward, the library half of that."""
+    times = {kernels.kernel_solve: 1.0, kernels.plain_solve: 0.5}
+    asked = []
+
+    def both_ways(solve, given):
+        asked.append(tuple(given[0].shape))
+        return {"forward_ms": times[solve], "both_ms": 2 * times[solve]}
+
+    monkeypatch.setattr(kernels, "both_ways", both_ways)
+    monkeypatch.setattr(kernels, "SYSTEMS", {4: 3, 6: 2})
+    monkeypatch.setattr(kernels, "require_device", lambda name: "cpu")
+    monkeypatch.setattr(kernels, "require_kernels", lambda: None)
+    monkeypatch.setattr(kernels, "draw", lambda *shape, dtype: torch.zeros(shape, dtype=dtype))
+    file = tmp_path / "solves.json"
+    monkeypatch.setattr(sys, "argv", ["kernels.py", "--solves", "--json", str(file)])
+    kernels.main()
+    assert asked == [(3, 4, 4), (3, 4, 4), (2, 6, 6), (2, 6, 6)]
+    assert capsys.readouterr().out.splitlines()[1].split() == ["4", "3", "1.0000", "0.5000", "2.0000", "1.0000"]
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps(told | {"environment": PLACE}))
+    assert "| 6 × 6 | 2 | 1.000 | 0.500 | 2.000 | 1.000 | 0.50 × |" in "\n".join(solves_part(file))
+
+
+def test_the_kernel_serves_where_it_was_faster():
+    """The line that `models.kernels` draws is the one that the committed measurement draws."""
+    told = json.loads((ROOT / "benchmarks" / "results" / "h200" / "solves.json").read_text())
+    faster = [row["size"] for row in told["solves"] if row["ours"]["both_ms"] < row["library"]["both_ms"]]
+    slower = [row["size"] for row in told["solves"] if row["size"] not in faster]
+    assert max(faster) == kernels.kernels._LARGEST_SYSTEM < min(slower)

@@ -16,7 +16,7 @@ import readers
 import torch
 import unshown_page
 from geometry_beside import beside
-from tables import made_with, table
+from tables import commit_of, made_with, table
 
 from windtunnel.models import build, describe
 from windtunnel.study.claims import GEOMETRIC
@@ -88,7 +88,7 @@ def networks(evidence: Evidence) -> list[str]:
                 f"{kl.brief(2)} (uniform {uniform:.2g}{_learnt(kl, uniform)})",
                 f"{_seeds(cell)} × {cell['planned']['survey']['episodes']}, {len(cell['survey'])} readings",
                 f"{spent['train'] + spent['setup']:.0f} + {spent.get('survey', 0.0):.0f}{_elsewhere(spent)}",
-                f"{made_with(cell['environment'])}, commit {cell['environment']['commit']}",
+                f"{made_with(cell['environment'])}, commit {commit_of(cell['environment'])}",
             ]
         )
     columns = ["network", "depth × width", "positions", "optimiser and peak rates", "seeds × steps", "KL, bits"]

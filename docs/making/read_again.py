@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tables import load, table
+from tables import commit_of, load, table
 
 from windtunnel.study.quantity import number
 
@@ -28,7 +28,7 @@ def section(results: Path) -> list[str]:
         "",
         "Instruments have been mended since these surveys were made. The networks of the study that ship with the"
         " package (one seed of a cell each, stored in half precision) were read again, by the instruments as they were"
-        f" at commit {found['environment']['commit']} (revision {found['revision']}): everything that the study had"
+        f" at commit {commit_of(found['environment'])} (revision {found['revision']}): everything that the study had"
         " asked of that seed, on the same episodes (`benchmarks/resurvey.py`,"
         f" `benchmarks/results/{FILE}`). A reading *moved* if its interval then and its interval now do not overlap."
         f" With all the new readings in the place of the old ones, {told}.",

@@ -7,7 +7,7 @@ import math
 import statistics
 from pathlib import Path
 
-from tables import on_recall, table
+from tables import on_recall, short_commit, table
 
 from windtunnel.training.speed.cases import PAIRS
 from windtunnel.training.speed.records import EXACT_BELIEF, Attempt, attempts_in, records, rulings
@@ -28,7 +28,7 @@ def _row(one: Attempt) -> list[str]:
     _, tunnel, model, target = one.key
     where = [f"{tunnel} / {model}", f"{target:g}", median, spread, f"{one.reached} of {len(one.seconds)}"]
     recipe = f"{one.recipe} ({one.note})" if one.note else one.recipe
-    return [*where, setup, recipe, one.date[:10], one.commit]
+    return [*where, setup, recipe, one.date[:10], short_commit(one.commit)]
 
 
 def page(attempts: list[Attempt]) -> str:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import closeness_part
-from speed_parts import bench_part, kernels_part, sampling_part, seeds_part, training_part
-from tables import BUDGET, budget, interval, load, made_with, table
+from speed_parts import bench_part, kernels_part, sampling_part, seeds_part, solves_part, training_part
+from tables import BUDGET, budget, commit_of, interval, load, made_with, table
 
 from windtunnel.errors import InputError
 from windtunnel.study import compare
@@ -30,7 +30,7 @@ def reach_part(folder: Path) -> list[str]:
                 interval(home["curve_mae_bits"]),
                 f"{home['accuracy']['mean']:.4f} ({home['exact_accuracy']:.4f})",
                 f"{seconds['train']:.0f} + {seconds['setup']:.0f}{'*' * bool(result.get('note'))}",
-                result["environment"]["commit"],
+                commit_of(result["environment"]),
             ]
         )
         for length in (30, 50):
@@ -92,7 +92,7 @@ def _side_by_side(first: Path, second: Path, words: tuple[str, str], apart: str 
             old, new = (result["scores"]["home"][name] for result in (before, after))
             quantities = [replace(Quantity.of_record(record), seeds=seeds) for record in (new, old)]
             told += [interval(old), interval(new), f"{compare.ratio(*quantities).brief(3)} ×"]
-        rows.append([*told, f"{before['environment']['commit']} → {after['environment']['commit']}"])
+        rows.append([*told, f"{commit_of(before['environment'])} → {commit_of(after['environment'])}"])
     parts = [[f"{what}: {words[0]}", words[1], "ratio"] for what in ("KL, bits", "entropy error, bits")]
     return table(["recipe", *parts[0], *parts[1], "commits"], rows)
 
@@ -114,6 +114,7 @@ def page(results: Path, study: StudyFolder | None) -> str:
     lines += training_part(sorted((results / "h200").glob("training*.json")))
     lines += seeds_part(sorted((results / "h200" / "seeds").glob("*.json")))
     lines += kernels_part(results / "h200" / "kernels.json")
+    lines += solves_part(results / "h200" / "solves.json")
     lines += sampling_part(results / "h200" / "sampling.json", "a GPU")
     lines += sampling_part(results / "cpu" / "sampling.json", "a CPU")
     lines += bench_part(results / "h200" / "profile.json", "Where the time goes, on a GPU")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tables import load, made_with, marks_of_counts, share_of_rate, table
+from tables import commit_of, load, made_with, marks_of_counts, share_of_rate, table
 
 from windtunnel.training.speed.tables import notes, tables
 
@@ -24,7 +24,7 @@ def training_part(files: list[Path]) -> list[str]:
             f"{row['ms_per_step']:.2f}",
             share_of_rate(row, digits=1),
             f"{row['setup_s']:.0f}",
-            result["environment"]["commit"],
+            commit_of(result["environment"]),
         ]
         for result in results
         for row in result["training"]
@@ -51,7 +51,7 @@ def seeds_part(files: list[Path]) -> list[str]:
             f"{row['cost_of_one']:.2f} ×",
             f"{row['cost_of_batch']:.2f} ×",
             f"{100 * row['busy_share']:.0f}%" if "busy_share" in row else "",
-            result["environment"]["commit"],
+            commit_of(result["environment"]),
         ]
         for row, result in newest.values()
     ]
@@ -90,12 +90,28 @@ def kernels_part(path: Path) -> list[str]:
     columns += ["without the kernel", "both ways, ms", "as fast as that"] * told
     where = made_with(result["environment"])
     if told:
-        where += f", commit {result['environment']['commit']}. The twin is what a kernel is tested equal to; what a"
+        where += f", commit {commit_of(result['environment'])}. The twin is what a kernel is tested equal to; what a"
         where += " network would run without the kernel stands beside it."
     else:
         where += ", beside other work on the card: the ratios count. The twin is what a kernel is tested equal to; for"
         where += " attention and the core of Mamba something else would serve without the kernel, not measured here."
     return ["## Kernels against their plain twins", "", where, "", *table(columns, rows)]
+
+
+def solves_part(path: Path) -> list[str]:
+    """The kernel for triangular systems against the library's routine, by size."""
+    result = load(path)
+    rows = []
+    for row in result["solves"]:
+        pairs = [(row["ours"][key], row["library"][key]) for key in ("forward_ms", "both_ms")]
+        timed = [f"{value:.3f}" for pair in pairs for value in pair]
+        rows.append(
+            [f"{row['size']} × {row['size']}", str(row["systems"]), *timed, f"{pairs[1][1] / pairs[1][0]:.2f} ×"]
+        )
+    columns = ["system", "how many", "forward, ms", "library", "both ways, ms", "library", "as fast, both ways"]
+    where = f"{made_with(result['environment'])}, commit {commit_of(result['environment'])}. The kernel serves up to"
+    where += " 32 × 32; larger systems go to `torch.linalg.solve_triangular`."
+    return ["### Triangular systems by size", "", where, "", *table(columns, rows)]
 
 
 def sampling_part(path: Path, place: str) -> list[str]:
@@ -120,6 +136,6 @@ def bench_part(path: Path, title: str) -> list[str]:
     place = result["environment"]
     there = {section: result[section] for section in BESIDE if result.get(section)}
     lines = [line for made in tables(there) for line in (f"### {made.title}", "", *table(made.columns, made.rows))]
-    where = f"{made_with(place)}, commit {place['commit']}; as `windtunnel bench` tells it."
+    where = f"{made_with(place)}, commit {commit_of(place)}; as `windtunnel bench` tells it."
     said = ". ".join([*notes(result), *filter(None, [result.get("note")])])
     return [f"## {title}", "", where, "", *lines, *([f"{said}.", ""] if said else [])]

@@ -33,6 +33,16 @@ def made_with(environment: dict[str, Any]) -> str:
     return f"{environment['device']}, torch {versions['torch']}, Python {environment['python']}"
 
 
+def commit_of(environment: dict[str, Any]) -> str:
+    return short_commit(environment["commit"])
+
+
+def short_commit(commit: str) -> str:
+    """In seven letters, however many a file has; `-dirty` stays."""
+    name, dash, rest = commit.partition("-")
+    return name[:7] + dash + rest
+
+
 COUNTED_BEFORE = (
     "*: also counts positions that a Transformer's last block skips; without them it is 0.94 to 0.97 of that"
 )

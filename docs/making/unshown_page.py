@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tables import load, made_with, table
+from tables import commit_of, load, made_with, table
 
 from windtunnel.report.words import enumerated
 from windtunnel.study.evidence import Record, null_mean, over_seeds
@@ -44,7 +44,7 @@ def section(results: Path) -> list[str]:
         " seeds; then the same search on untrained networks and on other episodes' beliefs."
         f" {len(some['recipe']['seeds'])} seeds, {some['recipe']['steps']:,} steps of {some['recipe']['batch']:,},"
         f" {some['survey_settings']['episodes']} episodes (`benchmarks/unshown.py`, `benchmarks/results/{FILE}`;"
-        f" {made_with(found['environment'])}, commit {found['environment']['commit']}). How much was learnt is told by"
+        f" {made_with(found['environment'])}, commit {commit_of(found['environment'])}). How much was learnt is told by"
         " the window: the exact filter of that many observations predicts the next symbol as well.",
         "",
         *table(["world", "KL of the next symbol, bits", *READ.values()], rows),
