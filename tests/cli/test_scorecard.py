@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
-import sys
 from functools import partial
 
 import pytest
 
 from windtunnel.cli.main import main
-from windtunnel.models import registry
 from windtunnel.study import scorecard
 from windtunnel.study.plan import World
 from windtunnel.tunnels import Bijection, Urn
@@ -71,62 +68,6 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys):
     monkeypatch.setattr("windtunnel.study.running.measure.references", interrupt)
     assert main(["scorecard", "mlp"]) == 130
     assert "kept in results/scratch/scorecard, and the same command goes on" in capsys.readouterr().err
-
-
-MINE = """
-import torch
-from torch import nn
-import windtunnel as wt
-
-SCALE = 0.0
-
-class Counting(nn.Module):
-    '''Knows an urn's belief by its counts, at a scale of 1.'''
-
-    def __init__(self, tunnel):
-        super().__init__()
-        self.scale, self.tunnel = nn.Parameter(torch.tensor(SCALE)), tunnel
-
-    def forward(self, tokens, features, readout):
-        if not isinstance(self.tunnel, wt.tunnels.Urn):
-            return self.scale * torch.zeros(len(tokens), len(readout), self.tunnel.classes)
-        seen = nn.functional.one_hot(tokens, self.tunnel.classes + 1)[..., :-1].cumsum(1)
-        return self.scale * torch.log(seen + self.tunnel.concentration)[:, readout]
-
-wt.models.register("counting", Counting)
-"""
-
-
-def test_a_plugin_that_was_edited_is_trained_anew(capsys, monkeypatch, tmp_path):
-    """Its size is the same.  What the second chances of the old one came to is not shown beside the new first ones."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    monkeypatch.setattr(registry, "_REGISTERED", {})
-
-    def scored(text: str) -> tuple[dict, list[str]]:
-        """What came of it: KL in bits of every attempt at accumulation, and what was said."""
-        (tmp_path / "counting_plugin.py").write_text(text)
-        registry._REGISTERED.clear()
-        sys.modules.pop("counting_plugin", None)
-        importlib.invalidate_caches()
-        assert main(["--plugin", "counting_plugin", "scorecard", "counting", *SHORT, "--json"]) == 0
-        said = capsys.readouterr()
-        made = json.loads(said.out)["models"]["counting"]["accumulation"]["attempts"]
-        return {one["steps"]: one["share"]["kl_bits"] for one in made}, said.err.splitlines()
-
-    first, _ = scored(MINE)
-    assert set(first) == {4, 8} and min(first.values()) > 0.1
-    again, said = scored(MINE.replace("Knows", "Tells") + "# the end")
-    assert again == first and not any("seed 0" in line for line in said)
-
-    edited, said = scored(MINE.replace("SCALE = 0.0", "SCALE = 1.0"))
-    assert set(edited) == {4} and edited[4] < 0.01
-    aside = "results/scratch/scorecard/.other-code"
-    told = f"the code of model counting has changed or is not known: what it made is kept in {aside}, and made anew"
-    assert sum(told in line for line in said) == 1
-    kept = {path.name for path in (tmp_path / aside / "runs").iterdir()}
-    assert kept == {f"{world}-counting{end}" for world in ("few-draws", "few-pairs") for end in ("", "-longer")}
-    sys.modules.pop("counting_plugin", None)
 
 
 @pytest.mark.parametrize(

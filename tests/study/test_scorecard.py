@@ -261,8 +261,6 @@ def test_a_folder_with_something_else_is_refused_at_once(card, tmp_path, monkeyp
 
 
 def test_an_architecture_that_has_changed_its_size_is_not_shown_with_old_numbers(card):
-    """Also where its code tells nothing of it: this whole file is one piece of code."""
-
     def larger(tunnel):
         made = Counting(tunnel, 0.0)
         made.more = nn.Parameter(torch.zeros(2))

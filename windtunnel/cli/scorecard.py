@@ -25,8 +25,7 @@ class Options:
     Where a primitive is not realised, the same network is trained again from scratch, four times as long: too little
     training is not what an architecture cannot do.  A built-in model takes a minute or two on a CPU.
 
-    The same command again goes on where it was stopped; what is finished is kept, and other models may be added. One of
-    your own whose code has changed is trained anew.
+    The same command again goes on where it was stopped; what is finished is kept, and other models may be added.
     """
 
     out: Folder = None

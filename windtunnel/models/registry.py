@@ -13,7 +13,6 @@ from windtunnel.models.lstm import LSTM
 from windtunnel.models.mamba import Mamba
 from windtunnel.models.mlp import MLP
 from windtunnel.models.transformer import Transformer
-from windtunnel.own_code import code_digest
 
 Factory = Callable[..., nn.Module]
 """`factory(tunnel, **options) -> module`; see `windtunnel.models.adapt` for what the module must do."""
@@ -21,7 +20,6 @@ BUILDS = "a function that takes a tunnel and returns a module, e.g. lambda tunne
 
 _BUILT_IN: dict[str, type[SequenceModel]] = {cls.name: cls for cls in (Transformer, Mamba, LSTM, MLP, LinearAttention)}
 _REGISTERED: dict[str, Factory] = {}
-_CODE: dict[str, str | None] = {}  # name -> digest, as the files were when it was registered
 
 
 def register(name: str, factory: Factory) -> Factory:
@@ -29,7 +27,7 @@ def register(name: str, factory: Factory) -> Factory:
     require(isinstance(name, str) and name != "", "name", name, "a word")
     require(name not in names(), "name", name, "a name that is not taken: " + ", ".join(names()))
     require_factory("factory", factory)
-    _REGISTERED[name], _CODE[name] = factory, code_digest(factory)
+    _REGISTERED[name] = factory
     return factory
 
 
@@ -45,7 +43,7 @@ def require_factory(field: str, value: object, named: str = "", example: str = "
 def unregister(name: str) -> None:
     """Forget an architecture of one's own."""
     require_choice("name", name, _REGISTERED)
-    del _REGISTERED[name], _CODE[name]
+    del _REGISTERED[name]
 
 
 def find(name: str) -> type[SequenceModel] | Factory:
@@ -57,11 +55,6 @@ def find(name: str) -> type[SequenceModel] | Factory:
 def is_built_in(name: str) -> bool:
     """Whether the name is one of ours, rather than registered or unknown."""
     return name in _BUILT_IN
-
-
-def code_of(name: str) -> str | None:
-    """The digest of the code of an architecture of one's own; None for ours, and where it cannot be read."""
-    return _CODE.get(name)
 
 
 def names() -> list[str]:

@@ -12,10 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from windtunnel.errors import require_choice
-from windtunnel.models import registry as models
 from windtunnel.training import Recipe
 from windtunnel.tunnels import Tunnel, to_dict
-from windtunnel.tunnels import registry as tunnels
 
 
 @dataclass(frozen=True)
@@ -128,18 +126,10 @@ class Plan:
             "sweep": cell.sweep,
             "overlap": cell.overlap,
         }
-        told = _with_code(told, f"model {cell.recipe.model}", models.code_of(cell.recipe.model))
         return json.loads(json.dumps(told))
 
     def describe_world(self, world: World) -> dict[str, Any]:
         """What decides the result of a world's baselines."""
         conditions = [asdict(condition) for condition in world.conditions]
         told = {"world": to_dict(world.tunnel), "conditions": conditions, "episodes": self.episodes}
-        name = tunnels.name_of(world.tunnel)
-        told = _with_code(told, f"world {name}", tunnels.code_of(name))
         return json.loads(json.dumps(told))
-
-
-def _with_code(told: dict[str, Any], whose: str, digest: str | None) -> dict[str, Any]:
-    """A description that also tells the code of something of one's own; of ours nothing is told."""
-    return told if digest is None else told | {"code": told.get("code", {}) | {whose: digest}}

@@ -5,7 +5,6 @@ study = reproduce("quick", out="results/quick")
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from windtunnel.environment import default_device, environment, require_device
@@ -14,7 +13,6 @@ from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
 from windtunnel.study.running.duration import CPU_SLOWER, disk_bytes, duration, plan_seconds, require_disk
-from windtunnel.study.running.other_code import made_otherwise, put_aside
 from windtunnel.study.running.sitting import Say, Scope, Sitting, TrackerOf
 from windtunnel.training.files import require_path
 from windtunnel.training.lock import locked
@@ -60,9 +58,7 @@ def reproduce(
     cells = scope.cells(plan)
     if folder.exists():
         folder.begin(plan.preset)
-    asked = replace(plan, cells=tuple(cells))
-    others = made_otherwise(folder, asked)
-    unmade = [cell for cell in cells if not folder.finished(cell.name) or cell.name in others]
+    unmade = [cell for cell in cells if not folder.finished(cell.name)]
     if plan.gpu and device == "cpu" and unmade:  # what is left of a survey may be read here
         there = plan_seconds(plan, beside=not scope.claims_only)
         raise InputError(
@@ -75,5 +71,4 @@ def reproduce(
         folder.add_environment(environment(device))
         minutes = plan.minutes if max_minutes is None else max_minutes
         say, watch = say or (lambda line: None), watch or (lambda _: "none")
-        put_aside(folder, asked, say)
         return Sitting(plan, folder, device, minutes, say, watch, scope, side_by_side=lanes, at_once=trainings).run()

@@ -5,7 +5,7 @@
     wt.models.register("gru", GRU); wt.scorecard(["gru", "lstm"], seeds=3)
 
 It is a study like any other: it may be stopped or killed at any moment and goes on by the same call, and more
-architectures may be added to its folder.  One of your own whose code has changed is put aside, and trained anew.
+architectures may be added to its folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from windtunnel.errors import InputError, plain_number, require_number, whole_nu
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.reproduce import reproduce
-from windtunnel.study.running.other_code import put_aside
 from windtunnel.study.running.sitting import Say, TrackerOf
 from windtunnel.study.scorecard_plan import (
     AGAIN,
@@ -37,7 +36,6 @@ from windtunnel.study.scorecard_plan import (
 from windtunnel.study.scorecard_result import Scorecard
 from windtunnel.study.share import Share
 from windtunnel.training.files import require_path
-from windtunnel.training.lock import locked
 from windtunnel.training.rehearsal import rehearse
 
 DEVICE = "cpu"
@@ -82,16 +80,13 @@ def scorecard(
     folder = StudyFolder(Path("results") / "scratch" / PRESET if out is None else require_path("out", out))
     device = require_device(device or DEVICE)
     first = plan(names, worlds, steps, seeds)
-    again = plan(names, worlds, steps * longer, seeds, AGAIN)
-    second = again if longer > 1 else replace(again, cells=())
+    second = plan(names, worlds, steps * longer, seeds, AGAIN) if longer > 1 else replace(first, cells=())
     sizes = _sizes(first)
-    said, began = say or (lambda line: None), time.monotonic()
     if folder.exists():
         folder.begin(PRESET)
-        with locked(folder.path):  # both chances together: an old second one must not stand beside a new first
-            put_aside(folder, replace(first, cells=(*first.cells, *again.cells)), said)
     for planned in (first, second):
         _require_same(folder, planned, sizes)
+    said, began = say or (lambda line: None), time.monotonic()
     options = {"out": folder.path, "device": device, "say": said, "watch": watch}
     reproduce(PRESET, plan=first, max_minutes=max_minutes, **options)
     chosen = _not_realised(folder, first, second)
@@ -126,7 +121,7 @@ def _sizes(planned: Plan) -> dict[tuple[str, str], int | None]:
 def _require_same(folder: StudyFolder, planned: Plan, sizes: Mapping[tuple[str, str], int | None]) -> None:
     """Raise where the folder has something else under the name of a cell.
 
-    Where the code of an architecture of one's own cannot be read, its size alone tells that it was changed since.
+    Of an architecture of one's own only the name is kept: that it was changed since is seen by its size.
     """
     for cell in planned.cells:
         if not folder.finished(cell.name):

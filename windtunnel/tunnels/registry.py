@@ -6,7 +6,6 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from windtunnel.errors import InputError, require, require_choice
-from windtunnel.own_code import code_digest
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.bijection import Bijection
 from windtunnel.tunnels.hmm import HMM
@@ -14,7 +13,6 @@ from windtunnel.tunnels.recall import Recall
 from windtunnel.tunnels.urn import Urn
 
 _TUNNELS: dict[str, type[Tunnel]] = {"bijection": Bijection, "hmm": HMM, "recall": Recall, "urn": Urn}
-_CODE: dict[str, str | None] = {}  # name -> digest, as the files were when it was registered
 
 
 def register(name: str, cls: type[Tunnel]) -> type[Tunnel]:
@@ -25,7 +23,7 @@ def register(name: str, cls: type[Tunnel]) -> type[Tunnel]:
     require(ok, "cls", cls, "a dataclass that subclasses windtunnel.tunnels.Tunnel")
     if lacking := sorted(cls.__abstractmethods__):
         raise InputError(f"cls = {cls.__name__}: must define {', '.join(lacking)}, as windtunnel.tunnels.Tunnel says")
-    _TUNNELS[name], _CODE[name] = cls, code_digest(cls)
+    _TUNNELS[name] = cls
     return cls
 
 
@@ -33,11 +31,6 @@ def get(name: str) -> type[Tunnel]:
     """The tunnel class of that name."""
     require_choice("tunnel", name, _TUNNELS)
     return _TUNNELS[name]
-
-
-def code_of(name: str) -> str | None:
-    """The digest of the code of a tunnel of one's own; None for ours, and where it cannot be read."""
-    return _CODE.get(name)
 
 
 def names() -> list[str]:

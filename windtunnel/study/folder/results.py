@@ -9,8 +9,7 @@
     claims.json        every claim with its verdict
 
 Each file is written whole or not at all, so a study may be killed at any moment; a finished cell is never made again.
-Everything kept says what it was made with ("planned"); a plan that means something else is refused.  What other code of
-one's own has made is moved into `.other-code` (`running.other_code`).
+Everything kept says what it was made with ("planned"); a plan that means something else is refused.
 
 All but the weights is small and stands alone: `take` copies it from one folder into another, so that a study may go on
 on a machine that has never seen the networks of its finished cells.

@@ -79,11 +79,14 @@ class Making:
             self.folder.require_same("cells", f"{name}.part", kept, self.planned)
         if lost := put_aside(self.folder.run(name)):
             self.sitting.say(lost)
-        elif kept and (self.inspecting.here or not (kept["conditions"] or kept["diverged"])):
+            self.folder.write_draft(name, empty)
+            return empty
+        if not kept:
+            return empty
+        if self.inspecting.here or not (kept["conditions"] or kept["diverged"]):
             return empty | kept
-        elif kept:
-            self.sitting.say(f"{name}: was begun elsewhere, and its networks are not here: begun anew")
-        self.folder.write_draft(name, empty)  # before anything is trained: it tells by which code that will be
+        self.sitting.say(f"{name}: was begun elsewhere, and its networks are not here: begun anew")
+        self.folder.write_draft(name, empty)
         return empty
 
     @contextmanager

@@ -112,18 +112,17 @@ class Rate:
         if not kept:
             return {}
         owner = next((cell for cell in self.plan.cells if cell.name == name), self.cell)
-        as_now = kept | {"planned": _without_seeds(kept["planned"])}
-        self.folder.require_same("sweeps", f"{name}.json", as_now, planned(self.plan, owner))
+        self.folder.require_same("sweeps", f"{name}.json", _without_seeds(kept), planned(self.plan, owner))
         broke = kept.get("broke", {})
         return {int(k): math.inf if k in broke else number(kl) for k, kl in kept["kl_bits"].items()}
 
 
 def planned(plan: Plan, cell: Cell) -> dict[str, Any]:
-    """What decides a cell's trials: its recipe, but not the final seeds, which no trial uses; and code of one's own."""
-    told = plan.describe(cell)
-    return _without_seeds({part: told[part] for part in ("recipe", "code") if part in told})
+    """What decides a cell's trials: its recipe, but not the final seeds, which no trial uses."""
+    recipe = plan.describe(cell)["recipe"]
+    return {"recipe": {part: value for part, value in recipe.items() if part != "seeds"}}
 
 
-def _without_seeds(planned: dict[str, Any]) -> dict[str, Any]:
-    """As it would be written today: once, the final seeds stood in it."""
-    return planned | {"recipe": {k: v for k, v in planned["recipe"].items() if k != "seeds"}}
+def _without_seeds(kept: dict[str, Any]) -> dict[str, Any]:
+    """A sweep as it would be written today: once, the final seeds stood in it."""
+    return kept | {"planned": {"recipe": {k: v for k, v in kept["planned"]["recipe"].items() if k != "seeds"}}}

@@ -21,13 +21,8 @@ def put_aside(run: Path) -> str:
         if folder.exists():
             folder.recipe()
     except Unlisted:
-        aside = unused(run.with_name(f".{run.name}.unlisted"))
+        names = (f".{run.name}.unlisted{'' if n == 1 else f'-{n}'}" for n in count(1))
+        aside = next(place for name in names if not (place := run.with_name(name)).exists())
         run.rename(aside)
         return f"{run.name}: a list of its checkpoints is lost; the run is kept as {aside}, and trained anew"
     return ""
-
-
-def unused(place: Path) -> Path:
-    """This place, or with -2, -3, … behind its name: the first at which there is nothing."""
-    places = (place.with_name(f"{place.name}{'' if n == 1 else f'-{n}'}") for n in count(1))
-    return next(place for place in places if not place.exists())
