@@ -1,7 +1,7 @@
 """Our GPU kernels against their plain twins and what would serve without them, at the sizes of training: milliseconds.
 
     python benchmarks/kernels.py [--json FILE]
-    python benchmarks/kernels.py --solves [--json FILE]    triangular systems by size: from where on the library serves
+    python benchmarks/kernels.py --solves [--json FILE]    triangular systems by size, against the library's routine
     python benchmarks/kernels.py --tilings        the search behind the tilings in windtunnel/models/block_triton.py
 
 A kernel and its twin (the same mathematics in torch, compiled) get the same bfloat16 inputs.  Without the kernel a
@@ -119,8 +119,8 @@ def cases() -> dict[str, Case]:
 
 
 SYSTEMS = {21: 1024 * 6, 30: 1024 * 6, 32: 1024 * 6, 39: 1024 * 6, 64: 256 * 5 * 6}
-"""Size of a system -> how many a training step of linear attention has of it in a layer, 6 heads: one chunk of the urn,
-the HMM and bijection, five of recall; 32 is the largest that the kernel is asked for."""
+"""Size of a system -> how many a training step of linear attention has of it in a layer with 6 heads: one chunk of the
+urn, the HMM and bijection, five of recall with three queries.  At 32 a matrix still fits a warp."""
 
 
 def solves() -> Iterator[dict[str, Any]]:

@@ -52,7 +52,7 @@ def gradients(name: str, batches: int, device: str, precision: str) -> Iterator[
 
 def measure(name: str, batches: int, device: str) -> dict[str, Any]:
     """Both paths against float32 for one network."""
-    with without_kernels(), torch.backends.cudnn.flags(allow_tf32=False):
+    with without_kernels(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         exact = list(gradients(name, batches, device, "float32"))
         plain = list(gradients(name, batches, device, "bfloat16"))
     ours = list(gradients(name, batches, device, "bfloat16"))

@@ -17,11 +17,12 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from common import Parser, place, run, save, whole, wholes
+from common import Parser, place, run, whole, wholes
 
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
 from windtunnel.training.speed import SECTIONS, Plan, bench
+from windtunnel.training.speed.part import write_part, write_whole
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
@@ -41,9 +42,9 @@ def main() -> None:
     sections, cases = chosen(words, device)
     plan = Plan(device, sections, cases, options.batch, options.seeds, options.quick, options.turn)
     told = partial(print, file=sys.stderr, flush=True)
-    result = bench(plan, say=lambda line: told(f"… {line}"), keep=partial(save, options.json))
+    result = bench(plan, say=lambda line: told(f"… {line}"), keep=partial(write_part, options.json))
     print(headline(result), *map(plain_text, tables(result)), *notes(result), sep="\n")
-    save(options.json, result)
+    write_whole(options.json, result)
     if result["failed"]:
         raise InputError(f"without a row: {'; '.join(line for lines in result['failed'].values() for line in lines)}")
 

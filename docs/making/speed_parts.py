@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tables import commit_of, load, made_with, marks_of_counts, share_of_rate, table
 
@@ -91,11 +92,15 @@ def kernels_part(path: Path) -> list[str]:
     where = made_with(result["environment"])
     if told:
         where += f", commit {commit_of(result['environment'])}. The twin is what a kernel is tested equal to; what a"
-        where += " network would run without the kernel stands beside it."
+        where += f" network would run without the kernel stands beside it.{_note(result)}"
     else:
         where += ", beside other work on the card: the ratios count. The twin is what a kernel is tested equal to; for"
         where += " attention and the core of Mamba something else would serve without the kernel, not measured here."
     return ["## Kernels against their plain twins", "", where, "", *table(columns, rows)]
+
+
+def _note(result: dict[str, Any]) -> str:
+    return f" {result['note'][0].upper()}{result['note'][1:]}." if "note" in result else ""
 
 
 def solves_part(path: Path) -> list[str]:
@@ -109,8 +114,8 @@ def solves_part(path: Path) -> list[str]:
             [f"{row['size']} × {row['size']}", str(row["systems"]), *timed, f"{pairs[1][1] / pairs[1][0]:.2f} ×"]
         )
     columns = ["system", "how many", "forward, ms", "library", "both ways, ms", "library", "as fast, both ways"]
-    where = f"{made_with(result['environment'])}, commit {commit_of(result['environment'])}. The kernel serves up to"
-    where += " 32 × 32; larger systems go to `torch.linalg.solve_triangular`."
+    where = f"{made_with(result['environment'])}, commit {commit_of(result['environment'])}. The library's routine is"
+    where += f" `torch.linalg.solve_triangular`.{_note(result)}"
     return ["### Triangular systems by size", "", where, "", *table(columns, rows)]
 
 

@@ -37,8 +37,10 @@ def commit_of(environment: dict[str, Any]) -> str:
     return short_commit(environment["commit"])
 
 
-def short_commit(commit: str) -> str:
+def short_commit(commit: str | None) -> str:
     """In seven letters, however many a file has; `-dirty` stays."""
+    if commit is None:
+        return "unknown"
     name, dash, rest = commit.partition("-")
     return name[:7] + dash + rest
 

@@ -80,15 +80,20 @@ def test_what_is_stopped_leaves_the_rows_it_had(monkeypatch, capsys, output, tmp
 
     scored: list[object] = []
     monkeypatch.setattr(sys.modules["windtunnel.training.speed.bench"], "evaluation_rate", stopped)
-    file = tmp_path / "result.json"
+    file, part = tmp_path / "result.json", tmp_path / "result.json.part"
+    file.write_text("an earlier one")
     words = ["--device", "cpu", "--only", "evaluation", "startup", "--quick", "--json", str(file)]
     with pytest.raises(KeyboardInterrupt):
         run(words)
-    told = json.loads(file.read_text())
+    assert file.read_text() == "an earlier one"
+    told = json.loads(part.read_text())
     (row,) = told["evaluation"]
     assert row["episodes_per_s"] == 2.0 and told["unfinished"] == ["evaluation", "startup"]
     capsys.readouterr()
-    assert "cut short, rows are missing: evaluation, startup" in output("bench", "--read", file)
+    assert "cut short, rows are missing: evaluation, startup" in output("bench", "--read", part)
+    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say, keep: told)
+    run(words)
+    assert json.loads(file.read_text()) == told and not part.exists()
 
 
 def test_a_disk_that_is_full_meanwhile_stops_no_measurement(monkeypatch):
@@ -202,7 +207,7 @@ def test_what_was_measured_is_printed_even_if_it_cannot_be_written(result, capsy
 
     told = json.loads(result.read_text())
     monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say, keep: told)
-    monkeypatch.setattr("windtunnel.cli.bench.write_json", full)
+    monkeypatch.setattr("windtunnel.cli.bench.write_whole", full)
     assert main(["bench", "--device", "cpu", "--only", "profile", "--json", str(tmp_path / "a.json")]) == 2
     said = capsys.readouterr()
     assert "most expensive operations, quick" in said.out and "disk full" in said.err

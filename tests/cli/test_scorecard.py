@@ -55,6 +55,16 @@ def test_a_row_for_each_model_and_b_below(capsys, monkeypatch):
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
 
 
+def test_one_that_is_replaced_goes_on_without_being_replaced_again(capsys):
+    assert main(["scorecard", "mlp", *SHORT]) == 0
+    assert main(["scorecard", "mlp", *SHORT, "--replace", "--max-minutes", "0.00001"]) == 0
+    said = capsys.readouterr()
+    assert "begun anew; after a stop it goes on without --replace" in said.err
+    assert "Unfinished: the same command without --replace goes on with the rest." in said.out
+    assert main(["scorecard", "mlp", *SHORT]) == 0
+    assert "Unfinished" not in capsys.readouterr().out
+
+
 def test_a_stopped_one_says_that_it_goes_on(capsys):
     assert main(["scorecard", "mlp", *SHORT, "--max-minutes", "0.00001"]) == 0
     shown = capsys.readouterr().out

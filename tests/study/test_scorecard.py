@@ -153,7 +153,8 @@ def test_what_is_made_is_kept_and_others_may_be_added(card):
     before = {path: path.stat().st_mtime_ns for path in card.folder.path.glob("cells/*.json")}
     said: list[str] = []
     again = wt.scorecard(["slow", "counter"], card.folder.path, **BUDGET, say=said.append)
-    assert said == ["4 of 4 cells are done and kept", "3 of 3 cells are done and kept"]
+    kept = "counter, slow: what is done is kept; if the code has changed since: --replace, in Python replace=True"
+    assert said == [kept, "4 of 4 cells are done and kept", "3 of 3 cells are done and kept"]
     assert {path: path.stat().st_mtime_ns for path in card.folder.path.glob("cells/*.json")} == before
     assert again.attempts == card.attempts
 
@@ -247,6 +248,41 @@ def test_refusals(models, options, line, tmp_path):
     with pytest.raises(InputError) as refused:
         wt.scorecard(models, **given)
     assert line in str(refused.value) and "\n" not in str(refused.value) and not (tmp_path / "out").exists()
+
+
+def test_what_has_changed_is_trained_anew_where_it_is_said_so(tmp_path, monkeypatch):
+    """An edited network of equal size: its old numbers stay until they are replaced, those of others for good."""
+    once = BUDGET | {"worlds": (URN,), "longer": 1}
+    scale = {"made": 0.0}
+    wt.models.register("edited", lambda tunnel: Counting(tunnel, scale["made"]))
+    try:
+        before = wt.scorecard(["edited", "counter"], tmp_path, **once).attempts["edited", "accumulation"][0].share
+        scale["made"] = 1.0  # the edit: it counts from the start
+        cell = tmp_path / "cells" / "few-draws-counter.json"
+        untouched = cell.stat().st_mtime_ns
+        said: list[str] = []
+        kept = wt.scorecard("edited", tmp_path, **once, say=said.append).attempts["edited", "accumulation"][0].share
+        assert kept == before and said[0].startswith("edited: what is done is kept; if the code has changed")
+        with monkeypatch.context() as patch:
+            patch.setattr(making, "train", lambda **options: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                wt.scorecard("edited", tmp_path, **once, replace=True)
+        assert not (tmp_path / "cells" / "few-draws-edited.json").exists()
+        assert not (tmp_path / "runs" / "few-draws-edited").exists()  # old weights are not gone on with
+        after = wt.scorecard("edited", tmp_path, **once).attempts["edited", "accumulation"][0].share
+        assert after.per_seed[0] > 0.99 > before.per_seed[0] and cell.stat().st_mtime_ns == untouched
+        more = wt.scorecard("edited", tmp_path, **once | {"steps": 13}, replace=True)  # another budget is not refused
+        assert more.attempts["edited", "accumulation"][0].steps == 13
+    finally:
+        wt.models.unregister("edited")
+
+
+def test_replacing_throws_nothing_away_before_all_is_checked(card):
+    there = sorted(card.folder.path.rglob("*"))
+    for models, options in (("counter", {"device": "tpu"}), (["counter", "ahead"], {}), ("counter", {"steps": 0})):
+        with pytest.raises(InputError):
+            wt.scorecard(models, card.folder.path, **BUDGET | options, replace=True)
+    assert sorted(card.folder.path.rglob("*")) == there
 
 
 def test_a_folder_with_something_else_is_refused_at_once(card, tmp_path, monkeypatch):

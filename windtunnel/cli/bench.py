@@ -15,8 +15,9 @@ from windtunnel.cli.parse import given, parse
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require
-from windtunnel.training.files import read_json, require_writable, write_json
+from windtunnel.training.files import read_json, require_writable
 from windtunnel.training.speed import SECTIONS, Plan, bench
+from windtunnel.training.speed.part import write_part, write_whole
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
@@ -37,7 +38,7 @@ class Bench:
     quick: Switch = False
     """Under a minute: shorter measurements, fewer of them, no compilation."""
     json: File = None
-    """Write the result here, row by row: what is stopped leaves what it had."""
+    """Write the result here; until it is whole, row by row into FILE.part."""
     plot: File = None
     """Draw it here (.png, .svg or .pdf)."""
     read: File = None
@@ -56,11 +57,11 @@ def run(words: list[str]) -> None:
     else:
         plan = _plan(options)
         _require_places(options, plan.sections)
-        result = bench(plan, say, partial(_keep, options.json))
+        result = bench(plan, say, partial(write_part, options.json))
     try:
         _print(result)
     finally:  # also if whoever was to read the tables has gone
-        _keep(options.json, result)
+        write_whole(options.json, result)
         if options.plot is not None:
             draw(result, options.plot)
     if options.read is None:  # whoever only reads a result has got all of it
@@ -71,11 +72,6 @@ def _plan(options: Bench) -> Plan:
     device = require_device(options.device or default_device())
     sections, named = chosen([part for word in options.only for part in word.split(",") if part], device)
     return Plan(device, sections, named, options.batch, quick=options.quick)
-
-
-def _keep(file: Path | None, result: dict[str, Any]) -> None:
-    if file is not None:
-        write_json(file, result)
 
 
 def _require_places(options: Bench, sections: Sequence[str]) -> None:

@@ -25,7 +25,8 @@ class Options:
     Where a primitive is not realised, the same network is trained again from scratch, four times as long: too little
     training is not what an architecture cannot do.  A built-in model takes a minute or two on a CPU.
 
-    The same command again goes on where it was stopped; what is finished is kept, and other models may be added.
+    The same command again goes on where it was stopped; what is finished is kept, and other models may be added.  If
+    the code of one has changed since: --replace.
     """
 
     out: Folder = None
@@ -38,6 +39,8 @@ class Options:
     """Networks of each kind: seeds 0, 1, …"""
     max_minutes: Float = None
     """Stop after that long, with everything saved; the same command goes on from there."""
+    replace: Switch = False
+    """Train these models anew, also where they are done."""
     device: Device = None
     """Where to compute; the CPU if not given."""
     json: Switch = False
@@ -50,13 +53,14 @@ def run(words: list[str]) -> None:
     options = parse(Options, rest, prog="windtunnel scorecard MODEL [MODEL …]")
     out = options.out or Path("results") / "scratch" / PRESET
     budget = {"steps": options.steps, "longer": options.longer, "seeds": options.seeds}
-    limits = {"device": options.device, "max_minutes": options.max_minutes}
-    with interruptible(out):
+    limits = {"device": options.device, "max_minutes": options.max_minutes, "replace": options.replace}
+    again = "the same command" + " without --replace" * options.replace
+    with interruptible(out, again):
         card = scorecard(asked, out, **budget, **limits, say=say, watch=watch)
     if options.json:
         show.print_json(card.to_dict())
     else:
-        _print(card)
+        _print(card, again)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -71,7 +75,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:count], words[count:]
 
 
-def _print(card: Scorecard) -> None:
+def _print(card: Scorecard, again: str) -> None:
     columns = ["architecture", "parameters", *(f"{primitive}\n{world}" for primitive, world in card.worlds.items())]
     rows = [[model, card.size(model), *("\n".join(card.told(model, p)) for p in card.worlds)] for model in card.models]
     bases = (card.bases.get(primitive) for primitive in card.worlds)
@@ -82,7 +86,7 @@ def _print(card: Scorecard) -> None:
     if card.longer == 1 and card.remarks():
         show.print_text(f"No second chance was given: --longer {LONGER} is four times as long.")
     if not card.finished:
-        show.print_text("Unfinished: the same command goes on with the rest.", "bold")
+        show.print_text(f"Unfinished: {again} goes on with the rest.", "bold")
     print_share_legend("KL is taken at the readouts that need the primitive.")
     folder = card.folder.path
     page = Asked(plugins=plugins.named()).typed("report", folder, "--no-zoo")

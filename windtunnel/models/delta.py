@@ -14,8 +14,8 @@ solve a unit lower-triangular system (Yang et al. 2024):
     (I + L) U = diag(β) (V − diag(g) K S),        L_ti = β_t (g_t / g_i) k_t·k_i   for i < t
 
 Ratios g_t / g_i are exp of a difference of cumulative log α, never a quotient, and never above 1.  The system is
-solved by forward substitution, on a GPU small ones for all heads and chunks in one kernel (`triangular_triton.py`):
-inverting by repeated squaring would be faster and lose all digits when a token, hence a key, repeats.
+solved by forward substitution, on a GPU for all heads and chunks in one kernel (`triangular_triton.py`): inverting by
+repeated squaring would be faster and lose all digits when a token, hence a key, repeats.
 
 Shapes: q, k (n, H, T, d_k) of unit length; v (n, H, T, d_v); beta and log_decay = log α ≤ 0 (n, H, T); o as v.
 """

@@ -62,7 +62,6 @@ if torch.cuda.is_available():  # triton compiles for a GPU only, and costs impor
 
 _LONGEST = 64  # positions: above, library kernels are at home
 _WIDEST = 128  # channels per head
-_LARGEST_SYSTEM = 32  # up to here the kernel is faster than the library: `benchmarks/kernels.py --solves`
 
 
 def in_use(device: str) -> list[str]:
@@ -87,9 +86,7 @@ def takes_mamba_core(z: Float[Tensor, "n T E"], states: int) -> bool:
 
 def takes_inverse(lower: Float[Tensor, "... C C"]) -> bool:
     """Whether unit lower-triangular systems of this kind are solved by the kernel: small and float32, on a GPU."""
-    if unit_lower_inverse is None or not lower.is_cuda or lower.dtype != torch.float32:
-        return False
-    return lower.shape[-1] <= _LARGEST_SYSTEM
+    return unit_lower_inverse is not None and lower.is_cuda and lower.dtype == torch.float32 and lower.shape[-1] <= 64
 
 
 @contextlib.contextmanager

@@ -5,8 +5,8 @@ one matrix and finds the inverse X of I + L row by row, by forward substitution,
 
     X_i = e_i − Σ_{j<i} L_ij X_j                     dL = −strictly lower part of Xᵀ dX Xᵀ
 
-No row is found from powers of L, which would lose all digits when keys repeat (`delta.py`).  Of 32 × 32 and less that
-takes two thirds of the library's time; of larger ones a row no longer fits a warp, and the library serves.
+No row is found from powers of L, which would lose all digits when keys repeat (`delta.py`).  Against the
+library it is faster up to 32 × 32, where one warp holds a matrix, and slower at 39 × 39: docs/results.md.
 """
 
 from __future__ import annotations

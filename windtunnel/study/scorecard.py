@@ -5,18 +5,19 @@
     wt.models.register("gru", GRU); wt.scorecard(["gru", "lstm"], seeds=3)
 
 It is a study like any other: it may be stopped or killed at any moment and goes on by the same call, and more
-architectures may be added to its folder.
+architectures may be added to its folder.  One of your own whose code has changed is trained anew only if you say so.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, plain_number, require_number, whole_number
+from windtunnel.models.registry import is_built_in
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.reproduce import reproduce
@@ -36,6 +37,7 @@ from windtunnel.study.scorecard_plan import (
 from windtunnel.study.scorecard_result import Scorecard
 from windtunnel.study.share import Share
 from windtunnel.training.files import require_path
+from windtunnel.training.lock import locked
 from windtunnel.training.rehearsal import rehearse
 
 DEVICE = "cpu"
@@ -52,6 +54,7 @@ def scorecard(
     worlds: Sequence[World] = WORLDS,
     device: str | None = None,
     max_minutes: float | None = None,
+    replace: bool = False,
     say: Say | None = None,
     watch: TrackerOf | None = None,
 ) -> Scorecard:
@@ -66,6 +69,7 @@ def scorecard(
     worlds       others than the three small ones, each of which must test a primitive
     device       cpu if not given, which is quick enough for networks so small
     max_minutes  stop after that long with everything saved; the same call goes on from there
+    replace      train these architectures anew, also where they are done: their code has changed, or the budget
     say, watch   as in `reproduce`
 
     What stands in the way of a training (a name that is not known, a model that does not fit a world, or looks ahead)
@@ -80,13 +84,16 @@ def scorecard(
     folder = StudyFolder(Path("results") / "scratch" / PRESET if out is None else require_path("out", out))
     device = require_device(device or DEVICE)
     first = plan(names, worlds, steps, seeds)
-    second = plan(names, worlds, steps * longer, seeds, AGAIN) if longer > 1 else replace(first, cells=())
+    again = plan(names, worlds, steps * longer, seeds, AGAIN)
+    second = again if longer > 1 else dataclasses.replace(again, cells=())
     sizes = _sizes(first)
+    said, began = say or (lambda line: None), time.monotonic()
     if folder.exists():
         folder.begin(PRESET)
+        with locked(folder.path):
+            _old_numbers(folder, [*first.cells, *again.cells], replace, said)
     for planned in (first, second):
         _require_same(folder, planned, sizes)
-    said, began = say or (lambda line: None), time.monotonic()
     options = {"out": folder.path, "device": device, "say": said, "watch": watch}
     reproduce(PRESET, plan=first, max_minutes=max_minutes, **options)
     chosen = _not_realised(folder, first, second)
@@ -94,8 +101,24 @@ def scorecard(
     if chosen and (left is None or left > 0):
         if not all(folder.finished(cell.name) for cell in chosen):
             said(f"{len(chosen)} of {len(first.cells)} not realised: trained from scratch for {longer} times the steps")
-        reproduce(PRESET, plan=replace(second, cells=chosen), max_minutes=left, **options)
+        reproduce(PRESET, plan=dataclasses.replace(second, cells=chosen), max_minutes=left, **options)
     return Scorecard.read(folder, names, worlds, longer)
+
+
+def _old_numbers(folder: StudyFolder, cells: Sequence[Cell], replace: bool, say: Say) -> None:
+    """Throw away what is there of these cells, and the baselines; or say whose numbers may be those of other code.
+
+    Of an architecture of one's own only the name is kept, and of a world of one's own its settings.
+    """
+    there = [cell for cell in cells if folder.finished(cell.name) or folder.run(cell.name).exists()]
+    if replace:
+        for cell in there:
+            folder.forget(cell.name)
+        for world in {cell.world for cell in cells}:
+            folder.forget(f"{world}-references")
+        say("begun anew; after a stop it goes on without --replace (in Python, without replace=True)")
+    elif own := sorted({cell.recipe.model for cell in there if not is_built_in(cell.recipe.model)}):
+        say(f"{', '.join(own)}: what is done is kept; if the code has changed since: --replace, in Python replace=True")
 
 
 def _not_realised(folder: StudyFolder, first: Plan, second: Plan) -> tuple[Cell, ...]:
@@ -131,5 +154,5 @@ def _require_same(folder: StudyFolder, planned: Plan, sizes: Mapping[tuple[str, 
         if record["parameters"] != size:
             raise InputError(
                 f"{folder.path}/cells/{cell.name}.json: was made with {record['parameters']:,} parameters, "
-                f"{cell.recipe.model} has {size:,} now: must have another name, or give another folder"
+                f"{cell.recipe.model} has {size:,} now: must have another name, or give another folder, or --replace"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -13,9 +14,10 @@ from windtunnel.errors import InputError
 from windtunnel.geometry import Missing
 from windtunnel.study import reproduce
 from windtunnel.study.__main__ import main
+from windtunnel.study.folder.discard import discard
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Condition, Plan
-from windtunnel.study.running import making, rate, surveying
+from windtunnel.study.running import rate, surveying
 from windtunnel.study.running.pause import OutOfTime
 from windtunnel.study.running.rate import Rate, planned
 from windtunnel.study.running.sitting import Sitting
@@ -322,8 +324,8 @@ def test_a_kill_while_a_run_is_thrown_away_leaves_nothing_in_its_place(tmp_path,
         (folder / "seed-0" / "metrics.jsonl").write_text("{}\n")
         with monkeypatch.context() as patch:
             if killed:
-                patch.setattr(making.shutil, "rmtree", lambda *_, **__: None)
-            making._discard(folder)
+                patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+            discard(folder)
         assert not folder.exists()
     assert not list(tmp_path.iterdir())  # what the first time left behind is gone, too
 

@@ -26,6 +26,7 @@ from windtunnel import __version__
 from windtunnel.errors import InputError
 from windtunnel.study.claim import Claim, judge
 from windtunnel.study.evidence import Evidence
+from windtunnel.study.folder.discard import discard
 from windtunnel.study.folder.fields import HEAD, LEDGER, SUMMED, require_cell
 from windtunnel.study.folder.files import FORMAT, in_lines
 from windtunnel.study.folder.kinds import require_shape
@@ -118,6 +119,12 @@ class StudyFolder:
         """Finish a cell, or replace its record."""
         write_bytes(self._cell(name), in_lines({**record, "name": name}).encode())
         self._part(name).unlink(missing_ok=True)
+
+    def forget(self, name: str) -> None:
+        """Throw away what is kept of a cell.  Its networks first: a kill on the way leaves none to be gone on with."""
+        discard(self.run(name))
+        self._part(name).unlink(missing_ok=True)
+        self._cell(name).unlink(missing_ok=True)
 
     def sweep(self, name: str) -> dict[str, Any]:
         """The rates tried so far for a cell: {"planned": what was tried, "kl_bits": {exponent: KL}, "seconds", and

@@ -7,10 +7,8 @@ so is a run that has lost its list of checkpoints (`unlisted`).
 
 from __future__ import annotations
 
-import shutil
 import time
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,6 +17,7 @@ from windtunnel import models
 from windtunnel.environment import environment
 from windtunnel.fidelity import Predictor, baselines
 from windtunnel.models.registry import is_built_in
+from windtunnel.study.folder.discard import discard, sweep
 from windtunnel.study.plan import Cell
 from windtunnel.study.quantity import number, plain
 from windtunnel.study.running import measure
@@ -53,7 +52,7 @@ class Making:
     def make(self) -> None:
         """All of it, or as much as the time allows."""
         cell = self.cell
-        _sweep(self.folder.run(cell.name).parent)
+        sweep(self.folder.run(cell.name).parent)
         self.draft = self._begun()
         recipe, run = self._networks()
         if self.sitting.scope.train_only:
@@ -110,7 +109,7 @@ class Making:
             self.sitting.say(f"{self.cell.name}: {len(lost)} of {len(recipe.seeds)} seeds diverged: another rate")
             place = RunFolder(self.folder.run(self.cell.name))
             spent = sum(record["train_s"] for record in place.timings())
-            _discard(place.path)  # first: what another rate trained must not be found here
+            discard(place.path)  # first: what another rate trained must not be found here
             self.rate.give_up(lost, spent)
             self.draft = self._empty()
             self.folder.write_draft(self.cell.name, self.draft)
@@ -201,21 +200,6 @@ class Making:
         if "overlap" in draft:
             record["overlap"] = draft["overlap"]
         return record
-
-
-def _discard(folder: Path) -> None:
-    """Delete a run's folder so that a kill leaves nothing of it in its place: what is half gone could not go on."""
-    _sweep(folder.parent)  # nothing may lie where it is moved to
-    if folder.exists():
-        folder.rename(folder.with_name(f".{folder.name}.discarded"))
-        _sweep(folder.parent)
-
-
-def _sweep(runs: Path) -> None:
-    """Delete what is thrown away: by a sitting that was killed before it came to that, or by another lane, which will
-    find nothing left to delete."""
-    for aside in runs.glob(".*.discarded"):
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _history(run: Run | None) -> dict[str, list]:

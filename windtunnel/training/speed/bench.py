@@ -43,16 +43,21 @@ def bench(plan: Plan, say: Say = lambda line: None, keep: Keep = lambda result: 
         rows = result[section] = []
         for row in _MEASURE[section](plan, limit, say):
             rows.append(row)
+            _add_lines(result, section, limit)
             with suppress(InputError):  # a disk that is full now; whoever keeps the whole hears of it
                 keep(result)
             if plan.device != "cpu":
                 torch.cuda.empty_cache()
-        for name, lines in (("left_out", limit.left_out), ("failed", limit.failed)):
-            if lines:
-                result[name][section] = lines
+        _add_lines(result, section, limit)
         result["unfinished"].remove(section)
     del result["unfinished"]
     return result
+
+
+def _add_lines(result: dict[str, Any], section: str, limit: Limit) -> None:
+    for name, lines in (("left_out", limit.left_out), ("failed", limit.failed)):
+        if lines:
+            result[name][section] = lines
 
 
 def _recipes(plan: Plan) -> dict[str, Recipe]:

@@ -136,12 +136,13 @@ def _operations(row: Row) -> Table:
 
 def notes(result: Row) -> list[str]:
     """What the reader should know besides: what had to be left out, and what memory means."""
-    cut_short = [f"cut short, rows are missing: {', '.join(left)}" for left in [result.get("unfinished")] if left]
-    lines = cut_short + [
+    lines = [
         f"{section}: left out for want of time: {', '.join(left)}"
         for section, left in result.get("left_out", {}).items()
     ]
     lines += [f"{section}: failed: {'; '.join(why)}" for section, why in result.get("failed", {}).items()]
+    if left := result.get("unfinished"):
+        lines.append(f"cut short, rows are missing: {', '.join(left)}")
     kinds = {row["memory_kind"] for section in ("training", "growth") for row in result.get(section) or []}
     return lines + [f"MiB: {kind}" for kind in sorted(kinds)]
 
