@@ -83,7 +83,7 @@ def test_what_is_stopped_leaves_the_rows_it_had(monkeypatch, capsys, output, tmp
     file, part = tmp_path / "result.json", tmp_path / "result.json.part"
     file.write_text("an earlier one")
     words = ["--device", "cpu", "--only", "evaluation", "startup", "--quick", "--json", str(file)]
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"the rows so far are in .*result\.json\.part"):
         run(words)
     assert file.read_text() == "an earlier one"
     told = json.loads(part.read_text())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require
 from windtunnel.training.files import read_json, require_writable
 from windtunnel.training.speed import SECTIONS, Plan, bench
-from windtunnel.training.speed.part import write_part, write_whole
+from windtunnel.training.speed.part import part_of, write_part, write_whole
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
@@ -57,7 +58,8 @@ def run(words: list[str]) -> None:
     else:
         plan = _plan(options)
         _require_places(options, plan.sections)
-        result = bench(plan, say, partial(write_part, options.json))
+        with _interruptible(options.json):
+            result = bench(plan, say, partial(write_part, options.json))
     try:
         _print(result)
     finally:  # also if whoever was to read the tables has gone
@@ -72,6 +74,17 @@ def _plan(options: Bench) -> Plan:
     device = require_device(options.device or default_device())
     sections, named = chosen([part for word in options.only for part in word.split(",") if part], device)
     return Plan(device, sections, named, options.batch, quick=options.quick)
+
+
+@contextmanager
+def _interruptible(file: Path | None) -> Iterator[None]:
+    """Ctrl-C says where the rows so far are."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if file is not None and part_of(file).exists():
+            raise KeyboardInterrupt(f"interrupted; the rows so far are in {part_of(file)}") from None
+        raise
 
 
 def _require_places(options: Bench, sections: Sequence[str]) -> None:

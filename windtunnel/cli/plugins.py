@@ -65,5 +65,13 @@ def load(modules: Iterable[str]) -> None:
             raise InputError(f"{typed}: {error}") from None
         except Exception as error:  # whatever a foreign module raises, the user is told in one line
             why = f"{type(error).__name__}: {error}"
-            hint = "; a module is named without .py, as in my_models" if name.endswith(".py") else ""
-            raise InputError(f"{typed}: must be a Python module that can be imported ({why}){hint}") from error
+            raise InputError(f"{typed}: must be a Python module that can be imported ({why}){_hint(name)}") from error
+        except SystemExit as error:  # a script that reads the command line as its own, or ends by itself
+            why = f"it ended the process, with {error.code}"
+            raise InputError(f"{typed}: must be a Python module that can be imported ({why})") from None
+
+
+def _hint(name: str) -> str:
+    """For a module that was given as a file."""
+    module = name.removesuffix(".py").removeprefix("./").replace("/", ".")
+    return "" if module == name else f"; a module is named as it is imported: {module}"

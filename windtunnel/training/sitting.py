@@ -17,7 +17,7 @@ import torch
 from windtunnel.environment import environment
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import NotNumbers
-from windtunnel.models.registry import Factory
+from windtunnel.models.registry import Factory, is_built_in
 from windtunnel.training.differences import differences
 from windtunnel.training.engine import Engine, out_of_memory
 from windtunnel.training.folder import RunFolder, SeedFolder
@@ -42,11 +42,12 @@ class Diverged(InputError):
 
     seed     whose
     found    what was found and what is left, without the advice, which a study follows by itself
+    at_once  with the first weights: the model gives no numbers, whatever the learning rate
     """
 
-    def __init__(self, found: str, seed: int, advice: str = "") -> None:
+    def __init__(self, found: str, seed: int, advice: str = "", at_once: bool = False) -> None:
         super().__init__(f"{found}; {advice}" if advice else found)
-        self.found, self.seed = found, seed
+        self.found, self.seed, self.at_once = found, seed, at_once
 
 
 @dataclass
@@ -78,9 +79,10 @@ class Sitting:
             if folder.exists() and not self._starts_over(folder):
                 self._require_listed(folder)
                 if self._has_all_weights(folder) and Run(recipe, path=folder.path).finished:
-                    self.say(f"{folder.path} is finished ({recipe.steps} steps); nothing to do")
+                    self.say(f"{folder.path} is finished ({recipe.steps} steps); nothing to do{self._own()}")
                     return Run(recipe, path=folder.path, device=self.device, factory=self.factory)
-                self.say(f"continuing {folder.path} from step {self._standing(folder)} of {recipe.steps}")
+                standing = self._standing(folder)
+                self.say(f"continuing {folder.path} from step {standing} of {recipe.steps}{self._own()}")
             else:
                 folder.require_known()
                 folder.create(recipe, *self.shape)
@@ -105,6 +107,11 @@ class Sitting:
             factory=self.factory,
             device=self.device,
         )
+
+    def _own(self) -> str:
+        """Of code that is not ours only the name is kept: who has edited it knows."""
+        ours = self.factory is None and is_built_in(self.recipe.model)
+        return "" if ours else f" (if the code of {self.recipe.model} has changed since: another folder)"
 
     def _starts_over(self, folder: RunFolder) -> bool:
         """Is the folder another recipe's, of which no step was trained?  Then it is cleared for this one.
@@ -307,7 +314,7 @@ class Sitting:
         if step == 0:  # what is computed with the first weights no learning rate has touched
             advice = "the model itself gives them, its first weights or its forward; no learning rate has acted yet"
             halved = self.recipe.precision != "float32"
-            return Diverged(found, network.seed, advice + "; precision float32 may help" * halved)
+            return Diverged(found, network.seed, advice + "; precision float32 may help" * halved, at_once=True)
         where = "" if folder is None else "in another folder "  # this one goes on with its own recipe alone
         advice = f"try {where}a lower learning rate (lr is {self.recipe.optimiser.lr:g}), a longer warm-up, or"
         return Diverged(found, network.seed, f"{advice} precision float32")

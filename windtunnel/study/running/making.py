@@ -15,6 +15,7 @@ import torch
 
 from windtunnel import models
 from windtunnel.environment import environment
+from windtunnel.errors import InputError
 from windtunnel.fidelity import Predictor, baselines
 from windtunnel.models.registry import is_built_in
 from windtunnel.study.folder.discard import discard, sweep
@@ -136,6 +137,8 @@ class Making:
                     turn=self.sitting.stepping,
                 )
             except Diverged as error:
+                if error.at_once:  # no result of training, and no rate would change it
+                    raise InputError(f"{name}: {error}") from None
                 self.sitting.say(f"{name}: {error.found}")
                 self.draft["diverged"] = [*lost, error.seed]
                 self.folder.write_draft(name, self.draft)

@@ -11,15 +11,15 @@ from windtunnel.training.files import write_json
 def write_part(file: Path | None, result: dict[str, Any]) -> None:
     """Keep the rows so far; nothing if no file was asked for."""
     if file is not None:
-        write_json(_part(file), result)
+        write_json(part_of(file), result)
 
 
 def write_whole(file: Path | None, result: dict[str, Any]) -> None:
     """Keep the result, in the place of its part."""
     if file is not None:
         write_json(file, result)
-        _part(file).unlink(missing_ok=True)
+        part_of(file).unlink(missing_ok=True)
 
 
-def _part(file: Path) -> Path:
+def part_of(file: Path) -> Path:
     return file.with_name(f"{file.name}.part")
