@@ -236,13 +236,17 @@ def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal,
         ("list --plugin=", ["--plugin has no value"]),
         ("list --plugin broken", ["--plugin broken", "ZeroDivisionError: division by zero"]),
         ("list --plugin taken", ["--plugin taken", "name = 'lstm': must be a name that is not taken"]),
-        ("list --plugin broken.py", ["named without .py"]),
+        ("list --plugin broken.py", ["a module is named as it is imported: broken\n"]),
+        ("list --plugin models/net.py", ["a module is named as it is imported: models.net\n"]),
+        ("list --plugin ./broken", ["a module is named as it is imported: broken\n"]),
+        ("list --plugin ending", ["--plugin ending: must be", "it ended the process, with 3"]),
     ],
 )
 def test_one_line(words, told, tmp_path, monkeypatch, refusal):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "ending.py").write_text("import sys; sys.exit(3)")
     (tmp_path / "taken.py").write_text("import windtunnel as wt\nwt.models.register('lstm', print)")
     line = refusal(*words.split())
     assert all(part in line for part in told)

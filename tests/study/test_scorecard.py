@@ -277,6 +277,17 @@ def test_what_has_changed_is_trained_anew_where_it_is_said_so(tmp_path, monkeypa
         wt.models.unregister("edited")
 
 
+def test_a_network_that_gives_no_numbers_has_no_score(tmp_path):
+    """It would be told with the uniform guess in its place, as one whose training diverged is."""
+    wt.models.register("nan", lambda tunnel: Counting(tunnel, float("nan")))
+    try:
+        with pytest.raises(InputError, match="few-draws-nan: seed 0: the predictions were not finite before any step"):
+            wt.scorecard("nan", tmp_path, **BUDGET)
+    finally:
+        wt.models.unregister("nan")
+    assert not list(tmp_path.glob("cells/*nan*.json"))
+
+
 def test_replacing_throws_nothing_away_before_all_is_checked(card):
     there = sorted(card.folder.path.rglob("*"))
     for models, options in (("counter", {"device": "tpu"}), (["counter", "ahead"], {}), ("counter", {"steps": 0})):
