@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import windtunnel
+import windtunnel as wt
 from tests.study.planted import Planted
 from tests.study.plants import CANNOT, PLANTS, keys, order
 from windtunnel.errors import InputError
@@ -22,8 +23,9 @@ from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import SURVEYED
 from windtunnel.study.primitive_rows import in_order
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
-from windtunnel.training import recipe_for
-from windtunnel.training.speed.rates import AS_TRAINED
+from windtunnel.training import Recipe, recipe_for
+from windtunnel.training.speed.cases import cases
+from windtunnel.training.speed.rates import AS_TRAINED, work_of
 from windtunnel.training.speed.records import Attempt
 from windtunnel.tunnels import HMM
 
@@ -32,14 +34,14 @@ sys.path.insert(0, str(ROOT / "docs" / "making"))
 
 import claims_page  # noqa: E402
 import geometry_page  # noqa: E402
+import limit_part  # noqa: E402
 import map_page  # noqa: E402
 import pages  # noqa: E402
 import primitives_figure  # noqa: E402
 import readme_parts  # noqa: E402
 import readme_speed  # noqa: E402
 import results_page  # noqa: E402
-import speed_parts  # noqa: E402
-from tables import COUNTED_BEFORE, COUNTED_BELOW  # noqa: E402
+from tables import share_of_rate  # noqa: E402
 
 
 def test_the_committed_pages_are_up_to_date():
@@ -163,31 +165,26 @@ def test_what_is_reproduced_only_in_part_shows_the_number_of_each_part(tmp_path)
     assert verdict.startswith("reproduced only for its first component, not for what a linear map reads")
 
 
-def test_shares_of_two_counts_are_told_apart(tmp_path):
+def test_shares_of_an_older_count_are_counted_again(tmp_path):
     """Older rows were counted on the path with taps, and say nothing of how: too much for Transformers, too little for
     linear attention; the others are the same by either count."""
-    row = {"parameters": 1e6, "seeds": 1, "batch": 8, "sequences_per_s": 1e5, "ms_per_step": 1.0, "setup_s": 1.0}
-    row |= {"share_of_peak": 0.288}
-    place = {"device": "a card", "commit": "abc", "python": "3", "versions": {"torch": "2"}}
-    files = {}
-    for name, how in (("old", {}), ("new", {"flops_counted": AS_TRAINED})):
-        rows = [row | how | {"case": case} for case in ("hmm/transformer", "hmm/lstm")]
-        files[name] = tmp_path / name / "h200" / "training-2048.json"
-        files[name].parent.mkdir(parents=True)
-        files[name].write_text(json.dumps({"environment": place, "matrix_flops_per_s": 7e14, "training": rows}))
-    old, new = (readme_speed.speed(tmp_path / name) for name in files)
-    assert COUNTED_BEFORE in old and "| 29%* |" in old and "| 29% |" in old and "*" not in new
-    mixed = "\n".join(speed_parts.training_part(list(files.values())))
-    assert COUNTED_BEFORE in mixed and mixed.count("| 28.8%* |") == 1 and mixed.count("| 28.8% |") == 3
-    assert "*" not in "\n".join(speed_parts.training_part([files["new"]])) and "‡" not in old + mixed
-    chunks = [row | {"case": "hmm/linear-attention"}, row | {"case": "urn/linear-attention", "flops_counted": "so"}]
-    files["old"].write_text(json.dumps({"environment": place, "matrix_flops_per_s": 7e14, "training": chunks}))
-    for told, share in (
-        (speed_parts.training_part([files["old"]]), "28.8"),
-        ([readme_speed.speed(tmp_path / "old")], "29"),
-    ):
-        page = "\n".join(told)
-        assert f"{COUNTED_BELOW}." in page and "*" not in page and f"| {share}%‡ |" in page and f"| {share}% |" in page
+    for case, other in (("hmm/transformer", 1.05), ("hmm/lstm", 1.0), ("hmm/linear-attention", 0.9)):
+        counted = work_of(cases("cuda")[case]).flops_per_sequence
+        old = {"case": case, "share_of_peak": 0.2 * other, "flops_per_sequence": counted * other}
+        assert share_of_rate(old) == share_of_rate(old | {"share_of_peak": 0.2, "flops_counted": AS_TRAINED}) == "20%"
+
+
+def test_the_limit_is_that_of_products_and_bytes():
+    """By hand, for one layer: every number of the sum but that of the products."""
+    tunnel = wt.tunnels.Bijection(symbols=4, length=4)
+    shape = {"depth": 1, "width": 8, "heads": 2, "ff_width": 16}
+    recipe = Recipe(tunnel, "transformer", shape, batch=10)
+    parts = limit_part.least(recipe, 1e9, {"batch": 5, "sampling_ms": 0.3, "optimiser_ms": 0.7})
+    rows = 10 * tunnel.positions
+    assert parts.between == pytest.approx(1e3 * rows * (8 * 28 + 16 * 10) / 4.4e12)
+    assert parts.attention == pytest.approx(1e3 * rows * 8 * 22 / 4.4e12)
+    assert (parts.sampling, parts.optimiser) == (pytest.approx(0.6), 0.7)
+    assert parts.products == pytest.approx(1e3 * 10 * work_of(recipe).flops_per_sequence / 1e9)
 
 
 def test_times_to_fidelity_say_how_many_seeds_and_which_settings():

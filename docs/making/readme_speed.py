@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from records_page import load_attempts
-from tables import load, marks_of_counts, share_of_rate
+from tables import load, share_of_rate
 
 from windtunnel import tunnels
 from windtunnel.study.folder.files import markdown
@@ -41,7 +41,10 @@ def speed(results: Path) -> str:
         " how many of them got there, at the recipe's own batch and without compiling."
         f" {CHANGED}: with other settings than its neighbours (docs/records.md)."
     )
-    return "\n".join([*markdown(columns, rows), "", " ".join([told, *marks_of_counts(rows)])])
+    own = load(results / "h200" / "training.json")["training"]
+    rates = ", ".join(f"{row['sequences_per_s']:,.0f}" for row in own)
+    told += f" At batches of {own[0]['batch']:,}, which the recipes have: {rates} sequences/s, in this order."
+    return "\n".join([*markdown(columns, rows), "", told])
 
 
 def _tried(attempts: list[Attempt], case: str) -> list[Attempt]:

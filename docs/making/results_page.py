@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import closeness_part
-from speed_parts import bench_part, kernels_part, sampling_part, seeds_part, solves_part, training_part
+import limit_part
+from speed_parts import bench_part, kernels_part, pairs_part, sampling_part, seeds_part, solves_part, training_part
 from tables import BUDGET, budget, commit_of, interval, load, made_with, table
 
 from windtunnel.errors import InputError
@@ -59,12 +60,28 @@ def reach_part(folder: Path) -> list[str]:
 PAIRED = "Ratios are geometric means over seeds, paired, with 95% intervals: one that holds 1 does not show a change."
 
 
-def again_part(first: Path, again: Path) -> list[str]:
-    """The same recipes on the same seeds, at a later commit: is what they reach still the same?"""
+def again_part(first: Path, again: Path, before: Path) -> list[str]:
+    """The same recipes on the same seeds, at a later commit: is what they reach still the same?
+
+    before   results from before the kernels, of those recipes that were there already
+    """
     say = f"{PAIRED} Even the same seed on the same code does not come out the same twice, because sums on a GPU are"
     say += " taken in any order."
     lines = _side_by_side(first, again, ("then", "now"))
-    return ["## The same recipes again, as the code has grown faster", "", say, "", *lines]
+    early = "When none of our kernels stood between the matrix products yet, against the same networks of now."
+    left = [load(path) for path in sorted(first.glob("*.json")) if not (again / path.name).exists()]
+    told = ", ".join(f"{result['name']} ({commit_of(result['environment'])})" for result in left)
+    return [
+        *("## The same recipes again, as the code has grown faster", "", say, "", *lines),
+        *(f"Trained once, and not repeated: {told}.", ""),
+        *(
+            "### Before the kernels of a block",
+            "",
+            early,
+            "",
+            *_side_by_side(before, again, ("then", "now"), some=True),
+        ),
+    ]
 
 
 def precision_part(first: Path, exact: Path) -> list[str]:
@@ -76,10 +93,17 @@ def precision_part(first: Path, exact: Path) -> list[str]:
     return ["## What bfloat16 costs", "", say, "", *lines]
 
 
-def _side_by_side(first: Path, second: Path, words: tuple[str, str], apart: str | None = None) -> list[str]:
-    """Results of one name in two folders, of the same recipe and seeds but for one option; seconds are not told."""
+def _side_by_side(
+    first: Path, second: Path, words: tuple[str, str], apart: str | None = None, some: bool = False
+) -> list[str]:
+    """Results of one name in two folders, of the same recipe and seeds but for one option; seconds are not told.
+
+    some   the first folder does not have all that the second has
+    """
     rows = []
     for path in sorted(second.glob("*.json")):
+        if some and not (first / path.name).exists():
+            continue
         if not (first / path.name).exists():
             raise InputError(f"{path}: must have its like, {first / path.name}, to be told beside it")
         before, after = load(first / path.name), load(path)
@@ -109,9 +133,11 @@ def page(results: Path, study: StudyFolder | None) -> str:
     ]
     lines += closeness_part.part(results / "h200" / "reach", study)
     lines += reach_part(results / "h200" / "reach")
-    lines += again_part(results / "h200" / "reach", results / "h200" / "reach-again")
+    lines += again_part(*(results / "h200" / name for name in ("reach", "reach-again", "reach-before")))
     lines += precision_part(results / "h200" / "reach", results / "h200" / "reach-float32")
     lines += training_part(sorted((results / "h200").glob("training*.json")))
+    lines += pairs_part(results / "h200" / "records")
+    lines += limit_part.part(results / "h200")
     lines += seeds_part(sorted((results / "h200" / "seeds").glob("*.json")))
     lines += kernels_part(results / "h200" / "kernels.json")
     lines += solves_part(results / "h200" / "solves.json")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 from typing import Any
 
-from tables import commit_of, load, made_with, marks_of_counts, share_of_rate, table
+from tables import commit_of, load, made_with, share_of_rate, short_commit, table
 
+from windtunnel.training.speed.records import attempts_in
 from windtunnel.training.speed.tables import notes, tables
 
 BESIDE = ("profile", "evaluation", "growth", "startup", "compile")
@@ -33,9 +35,34 @@ def training_part(files: list[Path]) -> list[str]:
     columns = ["case", "seeds", "batch", "sequences/s", "ms per step", "share of matrix rate", "set-up, s", "commit"]
     rates = " and ".join(f"{result['matrix_flops_per_s'] / 1e12:.0f}" for result in results)
     where = f"{made_with(results[0]['environment'])}; {rates} TFLOP/s in a large bfloat16 matrix product"
-    if marks := marks_of_counts(rows):
-        where += f". {' '.join(marks)}"
+    where += "; set-up with a filled compiler's cache"
     return ["## Training throughput", "", where, "", *table(columns, rows)]
+
+
+def pairs_part(folder: Path) -> list[str]:
+    """Throughput of every pair, from the attempts at records; and how long it took to set a network up."""
+    rows, cold, warm = [], [], []
+    for path in sorted(folder.glob("*.json")):
+        result = load(path)
+        told = attempts_in(result, path.name)[0]
+        (warm if told.cache_filled else cold).append(told.setup_s[0])
+        recipe = result["recipe"]
+        if recipe.get("first_batch") or told.note:
+            continue  # a batch that grows has no one rate; beside other work it is not the network's
+        each = statistics.median(seed["seconds"] / seed["steps"] for seed in result["seeds"])
+        pair = f"{recipe['tunnel']['name']} / {recipe['model']}"
+        rate = f"{recipe['batch'] / each:,.0f}"
+        rows.append(
+            [pair, told.recipe, f"{recipe['batch']:,}", rate, str(len(told.setup_s)), short_commit(told.commit)]
+        )
+    columns = ["tunnel / model", "recipe", "batch", "sequences/s", "seeds", "commit"]
+    where = (
+        "From the attempts at times to fidelity (docs/records.md), whose clock stands still while a network is"
+        " validated: the median over seeds. Building, compiling and capturing the first network of a process took"
+        f" {min(cold):.0f} to {max(cold):.0f} s with nothing compiled before, and {min(warm):.0f} to {max(warm):.0f} s"
+        " with a filled compiler's cache."
+    )
+    return ["## Throughput of every pair", "", where, "", *table(columns, rows)]
 
 
 def seeds_part(files: list[Path]) -> list[str]:
