@@ -17,6 +17,7 @@ import windtunnel
 import windtunnel as wt
 from tests.study.planted import Planted
 from tests.study.plants import CANNOT, PLANTS, keys, order
+from windtunnel.cli.bench_plot import draw
 from windtunnel.errors import InputError
 from windtunnel.study.claims import GEOMETRIC
 from windtunnel.study.folder.results import StudyFolder
@@ -41,6 +42,7 @@ import primitives_figure  # noqa: E402
 import readme_parts  # noqa: E402
 import readme_speed  # noqa: E402
 import results_page  # noqa: E402
+import speed_picture  # noqa: E402
 from tables import share_of_rate  # noqa: E402
 
 
@@ -172,6 +174,16 @@ def test_shares_of_an_older_count_are_counted_again(tmp_path):
         counted = work_of(cases("cuda")[case]).flops_per_sequence
         old = {"case": case, "share_of_peak": 0.2 * other, "flops_per_sequence": counted * other}
         assert share_of_rate(old) == share_of_rate(old | {"share_of_peak": 0.2, "flops_counted": AS_TRAINED}) == "20%"
+
+
+def test_the_picture_of_speed_is_drawn_from_what_the_tables_tell(tmp_path):
+    told = speed_picture.merged(ROOT / "benchmarks" / "results" / "h200")
+    shares = [f"{100 * row['share_of_peak']:.1f}%" for row in told["training"]]
+    page = (ROOT / "docs" / "results.md").read_text()
+    assert all(f"| {share} |" in page for share in shares)
+    assert all(told[section] for section in ("training", "seeds", "growth", "profile"))
+    draw(told, tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 50_000 and (ROOT / "docs" / "speed.png").exists()
 
 
 def test_the_limit_is_that_of_products_and_bytes():

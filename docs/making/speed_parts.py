@@ -36,7 +36,9 @@ def training_part(files: list[Path]) -> list[str]:
     rates = " and ".join(f"{result['matrix_flops_per_s'] / 1e12:.0f}" for result in results)
     where = f"{made_with(results[0]['environment'])}; {rates} TFLOP/s in a large bfloat16 matrix product"
     where += "; set-up with a filled compiler's cache"
-    return ["## Training throughput", "", where, "", *table(columns, rows)]
+    picture = "![training, seeds together, growth and the parts of a step](speed.png)"
+    made = "*Batches of 2,048 in the first panel, 1,024 in the last; drawn by `python docs/making/speed_picture.py`.*"
+    return ["## Training throughput", "", picture, "", made, "", where, "", *table(columns, rows)]
 
 
 def pairs_part(folder: Path) -> list[str]:

@@ -49,12 +49,15 @@ def short_commit(commit: str | None) -> str:
 
 
 def share_of_rate(row: dict[str, Any], digits: int = 0) -> str:
-    """`21%`.  Products of older rows were counted on the path with taps: too many for Transformers, too few for linear
+    """`21%`."""
+    return f"{100 * share(row):.{digits}f}%"
+
+
+def share(row: dict[str, Any]) -> float:
+    """Products of older rows were counted on the path with taps: too many for Transformers, too few for linear
     attention.  They are counted again, as they train."""
-    share = row["share_of_peak"]
-    if "flops_counted" not in row:
-        share *= _flops(row["case"]) / row["flops_per_sequence"]
-    return f"{100 * share:.{digits}f}%"
+    again = 1.0 if "flops_counted" in row else _flops(row["case"]) / row["flops_per_sequence"]
+    return row["share_of_peak"] * again
 
 
 @cache

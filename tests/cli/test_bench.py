@@ -194,7 +194,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_measuring(refusal, unm
 
 def test_a_plot_of_nothing_is_refused_before_measuring(refusal, unmeasured, result, tmp_path):
     said = refusal("bench", "--device", "cpu", "--only", "sampling", "--plot", tmp_path / "a.png")
-    assert "--plot" in said and "training, growth, profile" in said and "'sampling'" in said
+    assert "--plot" in said and "training, seeds, growth, profile" in said and "'sampling'" in said
     told = json.loads(result.read_text())
     file = tmp_path / "sampling.json"
     file.write_text(json.dumps(told | {"profile": [], "sampling": [{"tunnel": "hmm", "episodes_per_s": 1.0}]}))

@@ -1,4 +1,4 @@
-"""A benchmark's result as one figure: throughput per case, growth along each axis, and the parts of a step."""
+"""A benchmark's result as one figure: throughput per case, seeds together, growth, and the parts of a step."""
 
 from __future__ import annotations
 
@@ -27,11 +27,17 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
     sections = [section for section in PANELS if result.get(section)]
     require_picture(path, sections)  # time may have left no row in any of them
-    figure = Figure(figsize=(5.2 * len(sections), 4.2), layout="constrained")
+    panels = [(section, panel) for section in sections for panel in PANELS[section]]
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(5.2 * columns, 4.2 * rows), layout="constrained")
     figure.suptitle(headline(result), fontsize=9)
-    for number, section in enumerate(sections, 1):
+    for number, (section, panel) in enumerate(panels, 1):
+        axes = figure.add_subplot(rows, columns, number)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=7)
         try:
-            PANELS[section](figure.add_subplot(1, len(sections), number), result[section])
+            panel(axes, result[section])
         except LookupError as error:  # a result that was read: a table goes without what a row lacks
             raise InputError(f"--plot {path}: every row of {section} must have {error}") from None
     picture = io.BytesIO()
@@ -40,25 +46,60 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
 
 def _training(axes: Any, rows: list[dict[str, Any]]) -> None:
+    """Dots: on a scale of factors a bar has no foot to stand on."""
     names = [row["case"] + (f", {row['seeds']} seeds" if row["seeds"] > 1 else "") for row in rows][::-1]
     rates = [row["sequences_per_s"] for row in rows][::-1]
-    bars = axes.barh(names, rates)
-    axes.bar_label(bars, [f" {100 * row['share_of_peak']:.0f}%" for row in rows][::-1], fontsize=7)
-    axes.set(xscale="log", xlabel="sequences/s (label: share of the matrix rate)", title="training")
-    axes.xaxis.set_minor_formatter("")
-    axes.tick_params(axis="y", labelsize=7)
+    axes.plot(rates, names, "o")
+    for name, rate, row in zip(names, rates, rows[::-1], strict=True):
+        told = f"{rate:,.0f} · {100 * row['share_of_peak']:.0f}%"
+        axes.annotate(told, (rate, name), (6, 0), textcoords="offset points", va="center", fontsize=7)
+    axes.set(xscale="log", xlabel="sequences/s · share of the matrix rate", title="training")
+    axes.set_xlim(min(rates) / 1.5, max(rates) * 4)  # room for the numbers
+    _plain_ticks(axes.xaxis)
+    axes.grid(axis="x", which="both", alpha=0.25)
 
 
-def _growth(axes: Any, rows: list[dict[str, Any]]) -> None:
+def _seeds(axes: Any, rows: list[dict[str, Any]]) -> None:
+    names = [f"{row['case']}, {row['batch']}" for row in rows][::-1]
+    several = rows[0]["seeds"]
+    told = {"cost_of_one": f"{several} seeds together", "cost_of_batch": f"one seed, {several} times the batch"}
+    for (field, label), mark in zip(told.items(), ("o", "D"), strict=True):
+        axes.plot([row[field] for row in rows][::-1], names, mark, markersize=5, label=label)
+    axes.set(xlabel="cost against one seed", title="seeds", xlim=(0, None))
+    axes.grid(axis="x", alpha=0.25)
+    axes.legend(fontsize=7, loc="lower left")
+
+
+def _time(axes: Any, rows: list[dict[str, Any]]) -> None:
+    _grow(axes, rows, "ms_per_step", "time of a step, relative")
+
+
+def _memory(axes: Any, rows: list[dict[str, Any]]) -> None:
+    _grow(axes, rows, "memory_mib", "memory, relative")
+
+
+def _grow(axes: Any, rows: list[dict[str, Any]], field: str, told: str) -> None:
     for axis in AXES:
         mine = [row for row in rows if row["axis"] == axis]
         if len(mine) > 1:
             sizes = [row["size"] / mine[0]["size"] for row in mine]
-            axes.plot(sizes, [row["ms_per_step"] / mine[0]["ms_per_step"] for row in mine], marker="o", label=axis)
+            axes.plot(sizes, [row[field] / mine[0][field] for row in mine], marker="o", label=axis)
     most = max(row["size"] / next(r["size"] for r in rows if r["axis"] == row["axis"]) for row in rows)
     axes.plot([1, most], [1, most], color="grey", linestyle=":", label="in proportion")
-    axes.set(xscale="log", yscale="log", xlabel="size, relative", ylabel="time of a step, relative", title="growth")
+    axes.set(xscale="log", yscale="log", xlabel="size, relative", ylabel=told, title="growth")
+    for side in (axes.xaxis, axes.yaxis):
+        _plain_ticks(side, base=2)
+    axes.grid(alpha=0.25)
     axes.legend(fontsize=7)
+
+
+def _plain_ticks(axis: Any, base: int = 10) -> None:
+    """1, 2, 4 or 10,000, 20,000, 50,000 in place of powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(base, (1.0,) if base == 2 else (1.0, 3.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}" if value < 1 else f"{value:,.0f}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _profile(axes: Any, rows: list[dict[str, Any]]) -> None:
@@ -68,9 +109,9 @@ def _profile(axes: Any, rows: list[dict[str, Any]]) -> None:
         axes.bar([row["case"] for row in rows], heights, bottom=bottom, label=part)
         bottom = [below + height for below, height in zip(bottom, heights)]
     axes.set(ylabel="ms", title="parts of a step")
-    axes.tick_params(axis="x", labelsize=7, rotation=20)
+    axes.tick_params(axis="x", rotation=20)
     axes.legend(fontsize=7)
 
 
-PANELS = {"training": _training, "growth": _growth, "profile": _profile}
-"""Section -> how it is drawn; the others are tables only."""
+PANELS = {"training": (_training,), "seeds": (_seeds,), "growth": (_time, _memory), "profile": (_profile,)}
+"""Section -> its panels; the other sections are tables only."""
