@@ -7,7 +7,16 @@ from pathlib import Path
 
 import closeness_part
 import limit_part
-from speed_parts import bench_part, kernels_part, pairs_part, sampling_part, seeds_part, solves_part, training_part
+from speed_parts import (
+    bench_part,
+    kernels_part,
+    pairs_part,
+    sampling_part,
+    seeds_part,
+    solves_part,
+    training_part,
+    ways_part,
+)
 from tables import BUDGET, budget, commit_of, interval, load, made_with, table
 
 from windtunnel.errors import InputError
@@ -145,5 +154,6 @@ def page(results: Path, study: StudyFolder | None) -> str:
     lines += sampling_part(results / "cpu" / "sampling.json", "a CPU")
     lines += bench_part(results / "h200" / "profile.json", "Where the time goes, on a GPU")
     lines += bench_part(results / "h200" / "growth.json", "As networks, batches and sequences grow, on a GPU")
+    lines += ways_part(results / "cpu" / "cpu-paths.json")
     lines += bench_part(results / "cpu" / "bench.json", "Where the time goes, on a CPU")
     return "\n".join(lines).rstrip() + "\n"

@@ -161,6 +161,33 @@ def sampling_part(path: Path, place: str) -> list[str]:
     return [f"## Sampling with exact posteriors on {place}", "", where, "", *table(columns, rows)]
 
 
+def ways_part(path: Path) -> list[str]:
+    """Ways to take a training step on a CPU beside the one that is used.  Nothing, where that was not measured."""
+    if not path.exists():
+        return []
+    result = load(path)
+    rows, faster = [], []
+    for row in result["rows"]:
+        if "why_not" in row:
+            rows.append([row["case"], row["way"], *[""] * 5, row["why_not"]])
+            continue
+        times = [f"{row['ms_per_step']:.2f}", f"{row['over_used']:.2f} ×", f"{row['median_over_used']:.2f} ×"]
+        compiling = [f"{row[key]:.1f}" if row["compile_s"] else "" for key in ("compile_s", "compile_again_s")]
+        rows.append([row["case"], row["way"], *times, *compiling, f"{row['preset_s']:.1f}"])
+        if row["over_used"] < 1:
+            faster.append(f"{row['case']}, {row['way']} ({row['over_used']:.2f} ×)")
+    columns = ["case", "way", "ms per step", f"of {result['used']}", "the same of medians"]
+    columns += ["compiling, s", "with what it kept, s", "the preset's steps and compiling, s"]
+    place = result["environment"]
+    where = (
+        f"{made_with(place)}, {place['threads']} threads, commit {commit_of(place)}; `benchmarks/cpu_paths.py`. A step"
+    )
+    where += f" of the quick preset. Training takes it in {result['used']}, each on a thread of its own. All ways took"
+    where += " turns; the lower quartile of the turns counts, which other work on the machine disturbs least."
+    verdict = f"Faster by the step than what training takes: {'; '.join(faster)}." if faster else "None was faster."
+    return ["## Ways to take a step on a CPU", "", where, verdict, "", *table(columns, rows)]
+
+
 def bench_part(path: Path, title: str) -> list[str]:
     """What `windtunnel bench` tells besides throughput: where a step goes, how it grows, evaluation and start-up.
     Nothing, where that was not measured."""
