@@ -129,7 +129,7 @@ def test_pages_follow_a_study_and_notice_every_change(root):
     assert {ledger[claim.id]["outcome"] for claim in GEOMETRIC} == {REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED}
     assert "**holds only without the position control**" in told and "a made-up card, torch 2, Python 3" in told
     readme = (root / "README.md").read_text()
-    assert f"Of {len(ledger)} statements, " in readme and "| **transformer** | ✓ 0.99" in readme
+    assert f"Of {len(ledger)} statements (" in readme and "| **transformer** | ✓ 0.99" in readme
     figure = ElementTree.fromstring((root / "docs" / "primitives.svg").read_text())
     assert len(figure.findall("{http://www.w3.org/2000/svg}circle")) > 50
 

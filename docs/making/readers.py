@@ -73,19 +73,19 @@ def finding(results: Path) -> tuple[str, str] | None:
         for key in ("r_squared", "moved")
     )
     brief = (
-        "Not necessarily. The linear map that reads the belief best after an HMM Transformer's last block (R²"
-        f" {first['r_squared']:.2g}) reads directions which, swapped with another episode's, move the prediction"
-        f" {first['moved']:.2g} of the way; a worse one (R²"
-        f" {second['r_squared']:.2g}) reads directions that move it {second['moved']:.2g} (one network; likewise"
-        f" {len(others)} other network{'s' * (len(others) > 1)})."
+        "Not necessarily. The linear map that best reads the belief after an HMM Transformer's last block (R²"
+        f" {first['r_squared']:.2g}) uses directions that hardly matter: swapping them with another episode's moves the"
+        f" prediction {first['moved']:.2g} of the way. A worse map (R² {second['r_squared']:.2g}) uses directions that"
+        f" move it {second['moved']:.2g} of the way (one network; likewise {len(others)} other"
+        f" network{'s' * (len(others) > 1)})."
     )
     return brief, (
-        f"The linear map that reads the HMM Transformer's belief best (R² {first['r_squared']:.2g}) does so along"
-        " directions that hardly anything hangs on: exchanged for another episode's, they move the prediction"
-        f" {first['moved']:.2g} of the way. With a stronger penalty it reads less ({second['r_squared']:.2g}),"
-        f" along directions that move it {second['moved']:.2g} of the way. Likewise in {alike} (such readers:"
-        f" R² {span_read}, moved {span_moved}). So a good probe tells neither that a belief is used nor that it is not."
-        " The entropy can be read as well, but no direction that tells a quarter of it or more moves the prediction"
+        f"The linear map that best reads the HMM Transformer's belief (R² {first['r_squared']:.2g}) uses directions that"
+        " hardly matter to the network: swapped with another episode's, they move the prediction"
+        f" {first['moved']:.2g} of the way. With a stronger penalty the map reads less ({second['r_squared']:.2g}), but"
+        f" along directions that move the prediction {second['moved']:.2g} of the way. Likewise in {alike} (such maps:"
+        f" R² {span_read}, moved {span_moved}). So a good probe shows neither that a belief is used nor that it is not."
+        " The entropy can be read as well, but no direction that carries a quarter of it or more moves the prediction"
         f" (at most {max(row['moved'] for row in entropy):.2g}). One network each ([geometry.md](geometry.md), beside"
         " the statements)."
     )
