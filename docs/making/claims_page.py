@@ -27,8 +27,8 @@ def tallied(study: StudyFolder) -> str:
     ledger = study.ledger()
     theirs = published(ledger)
     return (
-        f"Of {len(ledger)} statements ({theirs} of the paper's, and {len(ledger) - theirs} of ours that take one of those"
-        f" further): {tally(ledger)}."
+        f"Of {len(ledger)} statements ({theirs} of the paper's, and {len(ledger) - theirs} of ours that take one of"
+        f" those further): {tally(ledger)}."
     )
 
 

@@ -80,8 +80,8 @@ def finding(results: Path) -> tuple[str, str] | None:
         f" network{'s' * (len(others) > 1)})."
     )
     return brief, (
-        f"The linear map that best reads the HMM Transformer's belief (R² {first['r_squared']:.2g}) uses directions that"
-        " hardly matter to the network: swapped with another episode's, they move the prediction"
+        f"The linear map that best reads the HMM Transformer's belief (R² {first['r_squared']:.2g}) uses directions"
+        " that hardly matter to the network: swapped with another episode's, they move the prediction"
         f" {first['moved']:.2g} of the way. With a stronger penalty the map reads less ({second['r_squared']:.2g}), but"
         f" along directions that move the prediction {second['moved']:.2g} of the way. Likewise in {alike} (such maps:"
         f" R² {span_read}, moved {span_moved}). So a good probe shows neither that a belief is used nor that it is not."

@@ -150,15 +150,15 @@ def length(evidence: Evidence) -> tuple[str, str]:
     at_50 = ("hmm-transformer-9x256", "hmm-transformer-9x256-learned", "hmm-lstm", "hmm-mamba")
     bare, learned, other, least = (_error(evidence, cell, "length-50") for cell in at_50)
     brief = (
-        f"Only without position embeddings: {bare} bits at 50, against {learned} with learned ones. Much further out, at"
-        f" positions 21 to 200, only Mamba holds up ({mamba}); this Transformer is off by {large}, a smaller one by"
+        f"Only without position embeddings: {bare} bits at 50, against {learned} with learned ones. Much further out,"
+        f" at positions 21 to 200, only Mamba holds up ({mamba}); this Transformer is off by {large}, a smaller one by"
         f" {small}, the LSTM by {lstm}."
     )
     return brief, (
-        f"Trained on 20 observations and tested at positions 21 to 200, Mamba is off by {mamba} bits, the LSTM by {lstm},"
-        f" the 2.67M Transformer by {small} and the 7.1M one by {large}. At a length of 50 the paper's shape meets the"
-        f" paper's {LINES[50]:g} without a position embedding ({bare}), but not with a learned one ({learned});"
-        f" the LSTM has {other} there, Mamba {least}."
+        f"Trained on 20 observations and tested at positions 21 to 200, Mamba is off by {mamba} bits, the LSTM by"
+        f" {lstm}, the 2.67M Transformer by {small} and the 7.1M one by {large}. At a length of 50 the"
+        f" paper's shape meets the paper's {LINES[50]:g} without a position embedding ({bare}), but not with"
+        f" a learned one ({learned}); the LSTM has {other} there, Mamba {least}."
     )
 
 

@@ -96,13 +96,14 @@ def finding(results: Path) -> tuple[str, str] | None:
     wide = ", but seeds differ so much that their interval holds 0" * (Quantity.of_seeds(past).low <= 0)
     brief = (
         f"No, as long as the belief helps. Trained on the next symbol alone, a Transformer represents the belief on"
-        f" chains with sharper rows (R² {read.mean:.2g}, untrained {blank:.2g}; {each} of what the last two observations"
-        f" leave open{wide}). On the paper's chains it represents nothing beyond those two ({len(here)} seeds each)."
+        f" chains with sharper rows (R² {read.mean:.2g}, untrained {blank:.2g}; {each} of what the last two"
+        f" observations leave open{wide}). On the paper's chains it represents nothing beyond those"
+        f" two ({len(here)} seeds each)."
     )
     return brief, (
         "Trained on the next observation alone, a Transformer represents the belief about the hidden state where that"
-        f" helps it. On chains with sharper rows (concentration 0.3) a linear map reads R² {read.mean:.2g} of the belief"
-        f" (untrained {blank:.2g}), {more.mean:.2g} of what the distribution that it was trained on leaves open"
+        f" helps it. On chains with sharper rows (concentration 0.3) a linear map reads R² {read.mean:.2g} of the"
+        f" belief (untrained {blank:.2g}), {more.mean:.2g} of what the distribution that it was trained on leaves open"
         f" ({nothing:.2g}) and {each} of what the last two observations leave open, seed by seed"
         f" (in no null more than {drawn:.2g}{wide}). On the paper's chains, whose next symbol hardly depends on more"
         f" than the last one, it finds nothing beyond two observations ({min(here):.2g} to {max(here):.2g}), within our"

@@ -84,7 +84,7 @@ GOOD = {"transition": [[0.9, 0.1], [0.2, 0.8]], "emission": [[0.5, 0.3, 0.2], [0
         (GOOD | {"emission": []}, ["emission must be a list of rows of numbers"]),
         (GOOD | {"transition": [[0.9, 0.2], [0.2, 0.8]]}, ["transition = [0.9, 0.2]", "row 0 sums to 1.1"]),
         (GOOD | {"transition": [[1.5, -0.5], [0.2, 0.8]]}, ["transition = -0.5", "at least 0"]),
-        (GOOD | {"transition": [[0.5, 0.25, 0.25]] * 2}, ["transition = 'shape (2, 3)'", "2 rows of 2"]),
+        (GOOD | {"transition": [[0.5, 0.25, 0.25]] * 2}, ["transition has shape (2, 3): must be (2, 2)"]),
     ],
 )
 def test_matrices_that_cannot_be_used(content, told, tmp_path, capsys):

@@ -137,7 +137,7 @@ def test_a_run_that_has_lost_its_recipe_is_told_everywhere(runs, output, refusal
     shutil.copytree(runs, tmp_path, dirs_exist_ok=True)
     lost = tmp_path / "deep" / "bijection"
     (lost / "recipe.json").unlink()
-    why = f"{lost}: holds seed-0/checkpoints.json but no recipe.json, and so nobody knows how it was trained: "
+    why = f"{lost}: holds seed-0/checkpoints.json but no recipe.json, so how it was trained is unknown: "
     first, second = json.loads(output("runs", tmp_path, "--json"))["runs"]
     assert (first["run"], first["state"], second["state"]) == (str(lost), "damaged", "finished")
     assert f"damaged: {why}" in output("runs", tmp_path) and f"damaged: {why}" in output("runs", lost)

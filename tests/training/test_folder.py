@@ -368,8 +368,8 @@ def test_what_was_trained_never_goes_on_without_its_recipe(stopped, left):
         with pytest.raises(InputError) as error:
             attempt()
         assert str(error.value) == (
-            f"{stopped}: holds {kept[0].relative_to(stopped)} but no recipe.json, and so nobody knows how it was "
-            "trained: put that file back, or take another folder"
+            f"{stopped}: holds {kept[0].relative_to(stopped)} but no recipe.json, so how it was trained is "
+            "unknown: restore recipe.json, or use another folder"
         )
     assert not (stopped / "recipe.json").exists() and sorted(stopped.glob("seed-0/*")) == kept
     assert before is None or contents(stopped) == before

@@ -64,8 +64,8 @@ BAD = [
     (
         HMM,
         {"states": 3, "symbols": 2, "header": None, "transition": IDENTITY, "emission": IDENTITY},
-        "transition = 'shape (2, 2)'",
-        "3 rows of 3",
+        "transition has shape (2, 2)",
+        "must be (3, 3)",
     ),
     (
         HMM,

@@ -30,8 +30,10 @@ from windtunnel.tunnels.random import whole_seed
 
 Positions = slice | Sequence[int] | None
 
-MOST_EPISODES = 4096  # of a chunk
-POSITIONS, PAIRS = 2**15, 2**24  # of a chunk on a CPU: positions, and pairs of them in one sequence, summed over it
+# Limits of the default chunk: episodes; and on a CPU positions and, for attention, pairs of positions in all of them.
+MAX_CHUNK_EPISODES = 4096
+CPU_CHUNK_POSITIONS = 2**15
+CPU_CHUNK_PAIRS = 2**24
 
 
 def evaluate(
@@ -195,15 +197,14 @@ class _Sheet:
 
 
 def fitting(length: int, device: torch.device) -> int:
-    """Episodes of so many positions that a network of a few million parameters reads at once in a few gigabytes.
-
-    Its activations grow with the positions, its attention with their square.
+    """The default chunk: how many episodes of this many positions fit into a few gigabytes beside a few million
+    parameters.  Activations grow with the positions, attention with their square.
 
     >>> fitting(30, torch.device("cpu")), fitting(416, torch.device("cpu")), fitting(10_000, torch.device("cpu"))
     (1092, 78, 1)
     """
     room = 1 if device.type == "cpu" else 32
-    return max(1, min(MOST_EPISODES, room * POSITIONS // length, room * PAIRS // length**2))
+    return max(1, min(MAX_CHUNK_EPISODES, room * CPU_CHUNK_POSITIONS // length, room * CPU_CHUNK_PAIRS // length**2))
 
 
 def unpack(subject: Any, tunnel: Tunnel | None) -> tuple[list[Predictor], Tunnel]:

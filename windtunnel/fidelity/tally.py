@@ -59,7 +59,8 @@ class ExactTally:
 
     @property
     def accuracy(self) -> float:
-        """Accuracy of the exact belief's most probable class: the ceiling for every predictor."""
+        """Accuracy of the exact belief's most probable class: no predictor's is higher, but for luck
+        with the sampled labels."""
         return float(self.sums.pooled()[0, 1])
 
     @property

@@ -123,5 +123,5 @@ def out_of_memory(networks: list[Network]) -> InputError:
     fits = fitting_batch(networks[0])
     if fits is None:
         return InputError(f"batch = {batch}: not even a batch of 1 fits into GPU memory; take a smaller model")
-    alone = "" if together == 1 else f" for one seed (here are {together}; they can also be trained one by one)"
+    alone = "" if together == 1 else f" for one seed ({together} are trained together here; train fewer at a time)"
     return InputError(f"batch = {batch}: does not fit into GPU memory; a batch of {fits} does{alone}")

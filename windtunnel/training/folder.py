@@ -71,8 +71,8 @@ class RunFolder:
         found = [path for name in TRAINED for path in sorted(self.path.glob(f"seed-*/{name}"))]
         if found and not self.exists():
             raise InputError(
-                f"{self.path}: holds {found[0].relative_to(self.path)} but no recipe.json, and so nobody knows how it "
-                "was trained: put that file back, or take another folder"
+                f"{self.path}: holds {found[0].relative_to(self.path)} but no recipe.json, so how it was trained is "
+                "unknown: restore recipe.json, or use another folder"
             )
 
     def create(self, recipe: Recipe, spec: dict[str, Any] | None, parameters: int | None = None) -> None:

@@ -198,7 +198,9 @@ class Network:
 
     def _swap_average(self) -> None:
         """Exchange raw and averaged weights (nothing, where the recipe does not average); a second call undoes it."""
-        for parameter, mean in zip(self.parameters, self.average or (), strict=bool(self.average)):
+        if self.average is None:
+            return
+        for parameter, mean in zip(self.parameters, self.average, strict=True):
             parameter.data, mean.data = mean.data, parameter.data
 
     def finite(self) -> bool:

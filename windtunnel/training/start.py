@@ -91,8 +91,10 @@ def train(
     else:
         require(isinstance(recipe, Recipe), "recipe", recipe, "a windtunnel.training.Recipe")
         given = [name for name, value in (("tunnel", tunnel), ("preset", preset)) if value is not None]
-        given += ["model"] * isinstance(model, str)
-        require(not given, " and ".join(given), "given", "left out with a recipe, which brings its own")
+        if isinstance(model, str):
+            given.append("model")
+        if given:
+            raise InputError(f"{' and '.join(given)}: must be left out where recipe= is given, which brings its own")
         if factory is not None:
             own = f"a name that no built-in model has where a function builds it, e.g. {_own_name(factory)!r}"
             require(not is_built_in(recipe.model), "recipe.model", recipe.model, own)

@@ -115,7 +115,8 @@ class HMM(Tunnel):
         given = {"transition": self.transition, "emission": self.emission}
         if self.header is not None:
             for name, matrix in given.items():
-                require(matrix is None, name, "a matrix", "left out unless header is None")
+                if matrix is not None:
+                    raise InputError(f"{name}: must be left out unless header is None")
             return
         for name, usual in (("prior", "dirichlet"), ("dynamics", "dirichlet"), ("concentration", 1.0)):
             value = getattr(self, name)
@@ -289,7 +290,8 @@ def _checked_matrix(name: str, matrix: object, rows: int, columns: int) -> Matri
         tensor = torch.as_tensor(matrix, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name}: must be a matrix of numbers ({rows} rows of {columns})") from error
-    require(tuple(tensor.shape) == (rows, columns), name, f"shape {tuple(tensor.shape)}", f"{rows} rows of {columns}")
+    if tuple(tensor.shape) != (rows, columns):
+        raise InputError(f"{name} has shape {tuple(tensor.shape)}: must be ({rows}, {columns})")
     require(bool((tensor >= 0).all()), name, float(tensor.min()), "made of probabilities of at least 0")
     sums = tensor.sum(1, keepdim=True)
     off = (sums - 1).abs()

@@ -15,15 +15,17 @@ from windtunnel.study.verdict import REPRODUCED, Verdict, held, otherwise, quali
 
 METRIC = "entropy_mae_bits"
 LINES = {30: 0.012, 50: 0.029}  # bits, as published
-SHAPE, LEARNED_POSITIONS, THEIR_OWN = "hmm-transformer-9x256", "hmm-transformer-9x256-learned", "hmm-transformer-paper"
+NO_POSITIONS_CELL = "hmm-transformer-9x256"
+LEARNED_CELL = "hmm-transformer-9x256-learned"
+PAPERS_OWN_CELL = "hmm-transformer-paper"
 """The paper's HMM shape, whose lengths are published: without position embedding, with learned ones as in the paper,
 and these with the paper's optimiser too."""
 WITHOUT = "without a position embedding"
 UNTOLD = f"{WITHOUT}; with the paper's settings our budget is too short to tell"
-TIMES = 10.0
-STILL, BROKEN = 1.6e-3, 1.79  # bits, as published
+MANY_TIMES = 10.0
+SMALL_LOSS_BITS, LARGE_ERROR_BITS = 1.6e-3, 1.79  # bits, as published
 HALF = 0.5
-OFF, OFF_ERROR = "bits lost with late attention off", "entropy error with late attention off"
+LOST_WHEN_OFF, ERROR_WHEN_OFF = "bits lost with late attention off", "entropy error with late attention off"
 
 
 def reading(evidence: Evidence, cell: str, condition: str, line: float) -> Verdict:
@@ -38,13 +40,14 @@ def generalises(condition: str, line: float) -> Callable[[Evidence], Verdict]:
     """
 
     def test(evidence: Evidence) -> Verdict:
-        learned = LEARNED_POSITIONS if evidence.has(LEARNED_POSITIONS) else THEIR_OWN
+        learned = LEARNED_CELL if evidence.has(LEARNED_CELL) else PAPERS_OWN_CELL
         at_home = held(evidence.score(learned, METRIC), "below", line, f"{learned}, home, entropy error")
         control = reading(evidence, learned, condition, line)
         words = WITHOUT if at_home.outcome == REPRODUCED else UNTOLD
-        found = qualified(reading(evidence, SHAPE, condition, line), {words: control}).because(*at_home.reasons)
-        beside = evidence.has(THEIR_OWN) and learned != THEIR_OWN
-        return found.because(*reading(evidence, THEIR_OWN, condition, line).reasons) if beside else found
+        bare = reading(evidence, NO_POSITIONS_CELL, condition, line)
+        found = qualified(bare, {words: control}).because(*at_home.reasons)
+        beside = evidence.has(PAPERS_OWN_CELL) and learned != PAPERS_OWN_CELL
+        return found.because(*reading(evidence, PAPERS_OWN_CELL, condition, line).reasons) if beside else found
 
     return test
 
@@ -65,10 +68,10 @@ def of_the_shape(question: Question) -> Callable[[Evidence], Verdict]:
 
     def test(evidence: Evidence) -> Verdict:
         try:
-            evidence.readings(SHAPE, OFF)
+            evidence.readings(NO_POSITIONS_CELL, LOST_WHEN_OFF)
         except NotMeasured:
             return question(evidence, HMM).because("the paper's network has 9 layers")
-        return question(evidence, SHAPE)
+        return question(evidence, NO_POSITIONS_CELL)
 
     return test
 
@@ -76,11 +79,11 @@ def of_the_shape(question: Question) -> Callable[[Evidence], Verdict]:
 def late(evidence: Evidence, cell: str) -> Verdict:
     """Bits lost with the top two layers' attention off: at K = 50 more than ten times those at K = 20."""
     require_learned(evidence, cell)
-    lost = {k: evidence.record(cell, OFF, length=k, positions="all") for k in (20, 50)}
-    excess = difference(lost[50], _times(lost[20], TIMES))
-    what = f"{_switched_off(evidence, cell)}, bits lost at K = 50 less {TIMES:g} times those at K = 20"
+    lost = {k: evidence.record(cell, LOST_WHEN_OFF, length=k, positions="all") for k in (20, 50)}
+    excess = difference(lost[50], _times(lost[20], MANY_TIMES))
+    what = f"{_switched_off(evidence, cell)}, bits lost at K = 50 less {MANY_TIMES:g} times those at K = 20"
     verdict = held(excess, "above", 0.0, what).because(f"bits lost at K = 20: {lost[20]}; at K = 50: {lost[50]}")
-    return qualified(verdict, beyond_nulls(evidence, cell, OFF, length=50, positions="all"))
+    return qualified(verdict, beyond_nulls(evidence, cell, LOST_WHEN_OFF, length=50, positions="all"))
 
 
 def still_filters(evidence: Evidence, cell: str) -> Verdict:
@@ -89,8 +92,8 @@ def still_filters(evidence: Evidence, cell: str) -> Verdict:
     Bits of KL lost, not the entropy error that was published: an intact network may score more than that line itself.
     """
     require_learned(evidence, cell)
-    error, lost = (evidence.record(cell, name, length=20, positions="all") for name in (OFF_ERROR, OFF))
-    found = held(lost, "below", STILL, f"{_switched_off(evidence, cell)}, bits of KL lost at K = 20")
+    error, lost = (evidence.record(cell, name, length=20, positions="all") for name in (ERROR_WHEN_OFF, LOST_WHEN_OFF))
+    found = held(lost, "below", SMALL_LOSS_BITS, f"{_switched_off(evidence, cell)}, bits of KL lost at K = 20")
     return found.because(f"entropy error, as published: {error}; intact: {evidence.score(cell, METRIC)}")
 
 
@@ -102,18 +105,19 @@ def breaks_down(evidence: Evidence, cell: str) -> Verdict:
     """
     require_learned(evidence, cell)
     uniform = {metric: evidence.baseline("hmm", "uniform", metric, "length-50") for metric in (METRIC, "kl_bits")}
-    error, lost = (evidence.record(cell, name, length=50, positions="all") for name in (OFF_ERROR, OFF))
+    error, lost = (evidence.record(cell, name, length=50, positions="all") for name in (ERROR_WHEN_OFF, LOST_WHEN_OFF))
     off = _switched_off(evidence, cell)
     primary = held(error, "above", HALF * uniform[METRIC], f"{off}, entropy error at K = 50")
     weaker = held(lost, "above", HALF * uniform["kl_bits"], f"{off}, bits of KL lost at K = 50")
-    published = held(error, "above", BROKEN, OFF_ERROR)
-    told = f"against the published {BROKEN} bits: {published.words}; a uniform guess scores {uniform[METRIC]:.3g}"
+    published = held(error, "above", LARGE_ERROR_BITS, ERROR_WHEN_OFF)
+    guess = f"a uniform guess scores {uniform[METRIC]:.3g}"
+    told = f"against the published {LARGE_ERROR_BITS} bits: {published.words}; {guess}"
     return otherwise(primary, {"as bits of KL lost": weaker}).because(told)
 
 
 def _switched_off(evidence: Evidence, cell: str) -> str:
     """Of which network the attention of which layers is off, and of how many; the top ones are the last."""
-    layers = evidence.readings(cell, OFF)[0]["where"]["layers"]
+    layers = evidence.readings(cell, LOST_WHEN_OFF)[0]["where"]["layers"]
     names = " and ".join(map(str, layers))
     return f"{cell} with the attention of layers {names} (the top {len(layers)} of {max(layers) + 1}) off"
 
@@ -130,7 +134,7 @@ def _longer(length: int, line: float) -> Claim:
         PAPER,
         f"{line:g} bits (averaged over all positions)",
         f"entropy error per sequence at K = {length}, all positions, without and with learned positions",
-        (SHAPE, LEARNED_POSITIONS, THEIR_OWN),
+        (NO_POSITIONS_CELL, LEARNED_CELL, PAPERS_OWN_CELL),
         generalises(f"length-{length}", line),
         elsewhere=of_each(at(f"length-{length}", line), HMM, MAMBA, LSTM),
     )
@@ -143,7 +147,7 @@ def _new_alone(length: int, line: float) -> Claim:
         f"{PAPER}, read further by us",
         f"none; {line:g} bits is the average over all positions",
         f"entropy error per sequence at positions 21 to {length}, without and with learned positions",
-        (SHAPE, LEARNED_POSITIONS, THEIR_OWN),
+        (NO_POSITIONS_CELL, LEARNED_CELL, PAPERS_OWN_CELL),
         generalises(f"length-{length}-beyond", line),
         elsewhere=of_each(at(f"length-{length}-beyond", line), HMM, MAMBA, LSTM),
     )
@@ -159,7 +163,7 @@ CLAIMS = [
         f"entropy error per sequence at positions 21 to 200 alone; the line is {LINES[50]:g} bits",
         (HMM,),
         of(far, HMM),
-        elsewhere=of_each(far, SHAPE, MAMBA, LSTM),
+        elsewhere=of_each(far, NO_POSITIONS_CELL, MAMBA, LSTM),
     ),
 ]
 LATE_ATTENTION = [
@@ -168,29 +172,29 @@ LATE_ATTENTION = [
         "Late attention is not needed at the trained length but for roll-out beyond it.",
         PAPER,
         "with the top two layers' attention off, 1.6e-3 bits at K = 20 and 1.79 at K = 50",
-        f"bits of KL lost at K = 50 against {TIMES:g} times those at K = 20",
-        (SHAPE, HMM, "hmm-references"),
+        f"bits of KL lost at K = 50 against {MANY_TIMES:g} times those at K = 20",
+        (NO_POSITIONS_CELL, HMM, "hmm-references"),
         of_the_shape(late),
-        elsewhere=of_each(late, LEARNED_POSITIONS, HMM),
+        elsewhere=of_each(late, LEARNED_CELL, HMM),
     ),
     Claim(
         "late-off-20",
         "Without late attention the Transformer still filters to 1.6e-3 bits at the trained length.",
         PAPER,
         "1.6e-3 bits at K = 20",
-        f"bits of KL lost with the top two layers' attention off; the line is below {STILL:g}",
-        (SHAPE, HMM, "hmm-references"),
+        f"bits of KL lost with the top two layers' attention off; the line is below {SMALL_LOSS_BITS:g}",
+        (NO_POSITIONS_CELL, HMM, "hmm-references"),
         of_the_shape(still_filters),
-        elsewhere=of_each(still_filters, LEARNED_POSITIONS, HMM),
+        elsewhere=of_each(still_filters, LEARNED_CELL, HMM),
     ),
     Claim(
         "late-off-50",
         "Without late attention it fails far beyond the trained length.",
         PAPER,
-        f"{BROKEN} bits at K = 50",
+        f"{LARGE_ERROR_BITS} bits at K = 50",
         "entropy error per sequence with the top two layers' attention off; the line is half of uniform's",
-        (SHAPE, HMM, "hmm-references"),
+        (NO_POSITIONS_CELL, HMM, "hmm-references"),
         of_the_shape(breaks_down),
-        elsewhere=of_each(breaks_down, LEARNED_POSITIONS, HMM),
+        elsewhere=of_each(breaks_down, LEARNED_CELL, HMM),
     ),
 ]
