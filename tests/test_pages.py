@@ -17,7 +17,6 @@ import windtunnel
 import windtunnel as wt
 from tests.study.planted import Planted
 from tests.study.plants import CANNOT, PLANTS, keys, order
-from windtunnel.cli.bench_plot import draw
 from windtunnel.errors import InputError
 from windtunnel.study.claims import GEOMETRIC
 from windtunnel.study.folder.results import StudyFolder
@@ -176,25 +175,31 @@ def test_shares_of_an_older_count_are_counted_again(tmp_path):
         assert share_of_rate(old) == share_of_rate(old | {"share_of_peak": 0.2, "flops_counted": AS_TRAINED}) == "20%"
 
 
-def test_the_picture_of_speed_is_drawn_from_what_the_tables_tell(tmp_path):
-    told = speed_picture.merged(ROOT / "benchmarks" / "results" / "h200")
-    shares = [f"{100 * row['share_of_peak']:.1f}%" for row in told["training"]]
+def test_the_picture_of_speed_is_drawn_from_what_the_tables_tell():
+    """`python docs/making/speed_picture.py` draws it anew."""
+    drawn = speed_picture.merged(ROOT / "benchmarks" / "results" / "h200")
+    shares = [f"{100 * row['share_of_peak']:.1f}%" for row in drawn["training"]]
     page = (ROOT / "docs" / "results.md").read_text()
     assert all(f"| {share} |" in page for share in shares)
-    assert all(told[section] for section in ("training", "seeds", "growth", "profile"))
-    draw(told, tmp_path / "a.png")
-    assert (tmp_path / "a.png").stat().st_size > 50_000 and (ROOT / "docs" / "speed.png").exists()
+    assert speed_picture.digest_in(ROOT / "docs" / "speed.png") == speed_picture.digest(drawn)
+
+
+def test_the_digest_of_the_picture_of_speed_follows_every_row():
+    drawn = speed_picture.merged(ROOT / "benchmarks" / "results" / "h200")
+    for section in ("training", "seeds", "growth", "profile"):
+        assert speed_picture.digest(drawn | {section: drawn[section][:-1]}) != speed_picture.digest(drawn)
 
 
 def test_the_limit_is_that_of_products_and_bytes():
-    """By hand, for one layer: every number of the sum but that of the products."""
+    """By hand, for two layers: every number of the sum but that of the products."""
     tunnel = wt.tunnels.Bijection(symbols=4, length=4)
-    shape = {"depth": 1, "width": 8, "heads": 2, "ff_width": 16}
+    shape = {"depth": 2, "width": 8, "heads": 2, "ff_width": 16}
     recipe = Recipe(tunnel, "transformer", shape, batch=10)
     parts = limit_part.least(recipe, 1e9, {"batch": 5, "sampling_ms": 0.3, "optimiser_ms": 0.7})
-    rows = 10 * tunnel.positions
-    assert parts.between == pytest.approx(1e3 * rows * (8 * 28 + 16 * 10) / 4.4e12)
-    assert parts.attention == pytest.approx(1e3 * rows * 8 * 22 / 4.4e12)
+    rows, read = 10 * 7, 10 * 4  # k1 v1 k2 v2 k3 v3 k4, of which the keys are read
+    between = rows * (2 * 8 * 28 + 16 * 10) + read * (8 * 28 + 16 * 10)
+    assert parts.between == pytest.approx(1e3 * between / 4.4e12)
+    assert parts.attention == pytest.approx(1e3 * rows * 2 * 8 * 22 / 4.4e12)
     assert (parts.sampling, parts.optimiser) == (pytest.approx(0.6), 0.7)
     assert parts.products == pytest.approx(1e3 * 10 * work_of(recipe).flops_per_sequence / 1e9)
 

@@ -31,6 +31,8 @@ def in_short(study: StudyFolder) -> str:
             " lacks more than that (it sees too little, or its training failed), so nothing is shown about the"
             " primitive itself.",
             "",
+            _budgets(study, worlds, [name for (other, name), _ in found if not other]),
+            "",
             f"![share of each primitive that each architecture realises, one dot per seed]({FIGURE})",
         ]
     )
@@ -60,6 +62,21 @@ def _table(study: StudyFolder) -> tuple[list[Place], list[tuple[tuple[bool, str]
     for row in rows:
         found.setdefault((not row.network, row.subject), {})[row.primitive, row.world] = row
     return worlds, sorted(found.items(), key=lambda item: _order(*item[0]))
+
+
+def _budgets(study: StudyFolder, worlds: list[Place], names: list[str]) -> str:
+    """Who had as many sequences as the Transformer of the same world, and a sweep of its own; and who had not."""
+    cells, exceptions = study.cells(), []
+    for name in names:
+        pairs = [(cells.get(f"{world}-{name}"), cells.get(f"{world}-transformer")) for _, world in worlds]
+        known = [(cell, usual) for cell, usual in pairs if cell and usual]
+        times = {cell["sequences"] / usual["sequences"] for cell, usual in known}
+        differs = [f"{one:g} times the sequences" for one in sorted(times - {1.0})]
+        differs += ["no sweep"] * any("sweep" not in cell for cell, _ in known)
+        if differs:
+            exceptions.append(f"{name} ({', '.join(differs)})")
+    rule = "In each world all networks saw the same number of training sequences and had a learning-rate sweep each"
+    return f"{rule}, except {' and '.join(exceptions)}." if exceptions else f"{rule}."
 
 
 def _order(other: bool, name: str) -> tuple[bool, int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 from records_page import load_attempts
 from tables import load, share_of_rate
@@ -21,30 +22,37 @@ def speed(results: Path) -> str:
     """A row per network whose throughput was measured; docs/records.md has the times of all others."""
     result = load(results / "h200" / "training-2048.json")
     here = [one for one in load_attempts(results) if one.key[0] == result["environment"]["device"]]
+    own = load(results / "h200" / "training.json")["training"]
+    at_own = {row["case"]: f"{row['sequences_per_s']:,.0f}" for row in own}
     rows = [
         [
             row["case"],
             f"{row['parameters'] / 1e6:.2f}M",
+            at_own[row["case"]],
             f"{row['sequences_per_s']:,.0f}",
             share_of_rate(row),
             *(_seconds(here, row["case"], target) for target in TARGETS),
         ]
         for row in result["training"]
     ]
-    columns = ["tunnel / model", "parameters", "sequences/s", "of the matrix rate"]
+    small, large = _batch(own), _batch(result["training"])
+    columns = ["tunnel / model", "parameters", f"sequences/s, batch {small}", f"batch {large}", "of the matrix rate"]
     columns += [f"s to {target:g} bits" for target in TARGETS]
-    batches = ", ".join(sorted({f"{row['batch']:,}" for row in result["training"]}))
-    told = (
-        f"{result['environment']['device']}, sampling included, batches of {batches}. The matrix rate is that of a"
-        f" large bfloat16 product on the same card ({result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s). The last three"
-        " columns are seconds of training until the KL is that small: the median over five seeds, unless a number says"
-        " how many of them got there, at the recipe's own batch and without compiling."
-        f" {CHANGED}: with other settings than its neighbours (docs/records.md)."
+    note = (
+        f"{result['environment']['device']}, sampling included. The recipes of these networks have batches of {small}."
+        " The matrix rate is that of a large bfloat16 product on the same card"
+        f" ({result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s); the share is that at batches of {large}. The last three"
+        " columns are seconds of training until the KL on validation episodes is that small: the median over five"
+        " seeds, unless a number says how many of them got there, without compiling, at the recipe's batch."
+        f" {CHANGED}: with other settings, such as a batch that grows (docs/records.md)."
     )
-    own = load(results / "h200" / "training.json")["training"]
-    rates = ", ".join(f"{row['sequences_per_s']:,.0f}" for row in own)
-    told += f" At batches of {own[0]['batch']:,}, which the recipes have: {rates} sequences/s, in this order."
-    return "\n".join([*markdown(columns, rows), "", told])
+    return "\n".join([*markdown(columns, rows), "", note])
+
+
+def _batch(rows: list[dict[str, Any]]) -> str:
+    """The one batch of all rows."""
+    (batch,) = {row["batch"] for row in rows}
+    return f"{batch:,}"
 
 
 def _tried(attempts: list[Attempt], case: str) -> list[Attempt]:

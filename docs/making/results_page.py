@@ -77,7 +77,10 @@ def again_part(first: Path, again: Path, before: Path) -> list[str]:
     say = f"{PAIRED} Even the same seed on the same code does not come out the same twice, because sums on a GPU are"
     say += " taken in any order."
     lines = _side_by_side(first, again, ("then", "now"))
-    early = "When none of our kernels stood between the matrix products yet, against the same networks of now."
+    early = (
+        "From before adding, norming and the GELU became kernels of ours; the attention of the Transformer was one"
+        " already. The LSTM has none of them: its row shows what all other changes did."
+    )
     left = [load(path) for path in sorted(first.glob("*.json")) if not (again / path.name).exists()]
     told = ", ".join(f"{result['name']} ({commit_of(result['environment'])})" for result in left)
     return [

@@ -71,14 +71,14 @@ def _seeds(axes: Any, rows: list[dict[str, Any]]) -> None:
 
 
 def _time(axes: Any, rows: list[dict[str, Any]]) -> None:
-    _grow(axes, rows, "ms_per_step", "time of a step, relative")
+    _grow(axes, rows, "ms_per_step", "time")
 
 
 def _memory(axes: Any, rows: list[dict[str, Any]]) -> None:
-    _grow(axes, rows, "memory_mib", "memory, relative")
+    _grow(axes, rows, "memory_mib", "memory")
 
 
-def _grow(axes: Any, rows: list[dict[str, Any]], field: str, told: str) -> None:
+def _grow(axes: Any, rows: list[dict[str, Any]], field: str, what: str) -> None:
     for axis in AXES:
         mine = [row for row in rows if row["axis"] == axis]
         if len(mine) > 1:
@@ -86,7 +86,8 @@ def _grow(axes: Any, rows: list[dict[str, Any]], field: str, told: str) -> None:
             axes.plot(sizes, [row[field] / mine[0][field] for row in mine], marker="o", label=axis)
     most = max(row["size"] / next(r["size"] for r in rows if r["axis"] == row["axis"]) for row in rows)
     axes.plot([1, most], [1, most], color="grey", linestyle=":", label="in proportion")
-    axes.set(xscale="log", yscale="log", xlabel="size, relative", ylabel=told, title="growth")
+    axes.set(xscale="log", yscale="log", xlabel="size, relative", ylabel=f"{what} of a step, relative")
+    axes.set_title(f"growth: {what}")
     for side in (axes.xaxis, axes.yaxis):
         _plain_ticks(side, base=2)
     axes.grid(alpha=0.25)
@@ -94,7 +95,7 @@ def _grow(axes: Any, rows: list[dict[str, Any]], field: str, told: str) -> None:
 
 
 def _plain_ticks(axis: Any, base: int = 10) -> None:
-    """1, 2, 4 or 10,000, 20,000, 50,000 in place of powers of ten."""
+    """1, 2, 4 or 10,000, 30,000, 100,000 in place of powers of ten."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(base, (1.0,) if base == 2 else (1.0, 3.0)))
