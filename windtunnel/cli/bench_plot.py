@@ -67,7 +67,7 @@ def _seeds(axes: Any, rows: list[dict[str, Any]]) -> None:
         axes.plot([row[field] for row in rows][::-1], names, mark, markersize=5, label=label)
     axes.set(xlabel="cost against one seed", title="seeds", xlim=(0, None))
     axes.grid(axis="x", alpha=0.25)
-    axes.legend(fontsize=7, loc="lower left")
+    axes.legend(fontsize=7, loc="best")
 
 
 def _time(axes: Any, rows: list[dict[str, Any]]) -> None:

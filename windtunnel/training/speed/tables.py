@@ -104,9 +104,10 @@ _COLUMNS: dict[str, list[tuple[str, str, Callable[[Any], str]]]] = {
 def headline(result: Row) -> str:
     """Where it was measured, and what a large matrix product does there."""
     place = result["environment"]
-    rate = _short(result["matrix_flops_per_s"] / 1e9)
-    dtype = "bfloat16" if "NVIDIA" in place["device"] else "float32"
-    return f"{place['device']}, torch {place['versions']['torch']}: {rate} GFLOP/s in a large {dtype} matrix product"
+    on_gpu = "NVIDIA" in place["device"]
+    scale, unit, dtype = (1e12, "TFLOP/s", "bfloat16") if on_gpu else (1e9, "GFLOP/s", "float32")
+    rate = f"{_short(result['matrix_flops_per_s'] / scale)} {unit} in a large {dtype} matrix product"
+    return f"{place['device']}, torch {place['versions']['torch']}: {rate}"
 
 
 def tables(result: Row) -> Iterator[Table]:
