@@ -39,7 +39,7 @@ def page(attempts: list[Attempt]) -> str:
         "# Records: time to fidelity",
         "",
         "Written by `python docs/making/pages.py` from `benchmarks/results/*/records/`; do not edit. Seconds of"
-        " training of one network alone until it is within so many bits (KL) of the exact belief: the median over all"
+        " training of one network alone until its KL on validation episodes is that small: the median over all"
         " seeds (one that never got there counts as the slowest), fastest and slowest of those that did; set-up"
         " (building, compiling, capturing) and validation are not on the clock. Set-up is given twice: for the first"
         " seed, which compiles (with an asterisk: an earlier process had filled the compiler's cache), and as the"

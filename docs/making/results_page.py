@@ -157,6 +157,7 @@ def page(results: Path, study: StudyFolder | None) -> str:
     lines += sampling_part(results / "cpu" / "sampling.json", "a CPU")
     lines += bench_part(results / "h200" / "profile.json", "Where the time goes, on a GPU")
     lines += bench_part(results / "h200" / "growth.json", "As networks, batches and sequences grow, on a GPU")
+    lines += bench_part(results / "h200" / "compile.json", "Starting and compiling, on a GPU")
     lines += ways_part(results / "cpu" / "cpu-paths.json")
     lines += bench_part(results / "cpu" / "bench.json", "Where the time goes, on a CPU")
     return "\n".join(lines).rstrip() + "\n"

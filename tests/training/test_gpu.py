@@ -92,7 +92,7 @@ def test_a_gpu_takes_the_steps_a_cpu_would():
     assert_equal(losses(Engine([gpu]), 20), losses(Engine([cpu]), 20), rtol=1e-3)
 
 
-@pytest.mark.parametrize("variant", ["transformer", "lstm-residual"])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_seeds_together_equal_seeds_alone(variant):
     together = losses(Engine([Network(recipe(variant), seed, DEVICE) for seed in (0, 1, 2)]), 20)
     for index, seed in enumerate((0, 1, 2)):
