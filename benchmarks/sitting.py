@@ -84,9 +84,11 @@ class Job:
 
 
 def jobs() -> dict[str, Job]:
-    """By name, in the order of what a reader would miss most.  Never timed, and guessed from what they compile and the
-    steps they take: those in float32, the short records, small seeds and start-up.  Recall with linear attention was cut off after 220 s, at
-    its second seed."""
+    """By name, in the order of what a reader would miss most.
+
+    Never timed, and guessed from what they compile and the steps they take: those in float32, the short records, small
+    seeds and start-up.  Recall with linear attention was cut off after 220 s, at its second seed.
+    """
     found = {
         "tests": Job("gpu_tests", "--out OUT/gpu-tests.txt", 300),
         "warm": Job("warm", "", 240),  # its words are those of the jobs that it compiles for: `warming`

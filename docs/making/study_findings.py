@@ -157,10 +157,10 @@ def length(evidence: Evidence) -> tuple[str, str]:
         f" off by {large}, a smaller one by {small}, the LSTM by {lstm}. (The MLP cannot read longer inputs.)"
     )
     return brief, (
-        f"Trained on 20 observations and tested at positions 21 to 200, Mamba is off by {mamba} bits ({home} at 20), the"
-        f" LSTM by {lstm}, the 2.67M Transformer by {small} and the 7.1M one by {large}; the line is the paper's"
-        f" {LINES[50]:g}. The MLP, whose weights are tied to positions, cannot read longer inputs. At a length of 50 the"
-        f" paper's shape meets the paper's {LINES[50]:g} without a position embedding ({bare}), but not with"
+        f"Trained on 20 observations and tested at positions 21 to 200, Mamba is off by {mamba} bits ({home} at 20),"
+        f" the LSTM by {lstm}, the 2.67M Transformer by {small} and the 7.1M one by {large}; the line is the paper's"
+        f" {LINES[50]:g}. The MLP, whose weights are tied to positions, cannot read longer inputs. At a length of 50"
+        f" the paper's shape meets the paper's {LINES[50]:g} without a position embedding ({bare}), but not with"
         f" a learned one ({learned}); the LSTM has {other} there, Mamba {least}."
     )
 
