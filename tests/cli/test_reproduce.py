@@ -14,6 +14,8 @@ from tests.study.planted import Planted
 from tests.study.plants import PLANTS
 from windtunnel.cli.ledger import print_ledger, print_zoo
 from windtunnel.cli.main import main
+from windtunnel.cli.parse import parse
+from windtunnel.cli.reproduce import Reproduce, at_once
 from windtunnel.fidelity import Estimate
 from windtunnel.study import presets, reproduce, zoo
 from windtunnel.study.claims import CLAIMS
@@ -31,6 +33,7 @@ def tiny_quick(monkeypatch, tmp_path):
     monkeypatch.setenv("WINDTUNNEL_ZOO", str(tmp_path / "zoo"))
     monkeypatch.setenv("COLUMNS", "220")
     monkeypatch.setattr("windtunnel.cli.reproduce.committed", lambda: None)
+    monkeypatch.setattr("windtunnel.cli.reproduce.MOST_CPU_LANES", 1)  # what is patched here, other processes lack
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -55,6 +58,33 @@ def test_quick_shows_the_scale_and_goes_on(tiny_quick, capsys):
     assert "step 12/12" in said.err  # training is watched
     assert main(["reproduce", "--out", "results/scratch/quick"]) == 0
     assert "3 of 3 cells are done and kept" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words, on_cpu, cores, expected",
+    [
+        ([], True, 1, (1, 1)),
+        ([], True, 2, (2, 2)),
+        ([], True, 64, (4, 4)),
+        ([], False, 64, (1, 1)),
+        (["--lanes", "3"], True, 64, (3, 3)),
+        (["--lanes", "3"], False, 2, (3, 1)),
+        (["--lanes", "3", "--trainings", "2"], True, 2, (3, 2)),
+        (["--lanes", "0"], True, 2, (0, 0)),  # refused further on, not taken for nothing given
+    ],
+)
+def test_a_small_study_takes_the_cores_and_a_gpu_is_shared_only_when_asked(words, on_cpu, cores, expected):
+    options = parse(Reproduce, words, prog="windtunnel reproduce")
+    assert at_once(options, on_cpu=on_cpu, cores=cores) == expected
+
+
+def test_cells_are_made_side_by_side(tiny_quick, monkeypatch, capsys):
+    monkeypatch.setattr("windtunnel.cli.reproduce.MOST_CPU_LANES", 2)
+    monkeypatch.setattr("windtunnel.cli.reproduce.os.cpu_count", lambda: 2)
+    assert main(["reproduce"]) == 0
+    study = StudyFolder(Path("results/scratch/quick"))
+    assert study.head()["sittings"][0]["lanes"] == study.head()["sittings"][0]["trainings"] == 2
+    assert "Not trained yet" not in capsys.readouterr().out
 
 
 def test_an_unfinished_quick_study_names_the_cells_that_are_left(tiny_quick, monkeypatch, capsys):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from windtunnel.cli import show
-from windtunnel.cli.flags import Device, Float, Folder
+from windtunnel.cli.flags import Device, Float, Folder, Int
 from windtunnel.cli.ledger import print_costs, print_ledger, print_primitives, print_verdicts, print_zoo
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import interruptible, say, watch
@@ -18,6 +19,7 @@ from windtunnel.study.folder.results import StudyFolder, committed
 from windtunnel.study.presets import plan_for
 
 TOKENS = 60_000  # positions of the fresh episodes on which a shipped network is scored: seconds each on two cores
+MOST_CPU_LANES = 4  # there are only so many cells, and each process holds a torch of its own
 LATE_S, FEWER = 200, 4  # a machine so busy that the study took this long scores on so many times fewer
 
 
@@ -37,10 +39,11 @@ class Reproduce:
     """Results folder; if not given, results/scratch/PRESET."""
     max_minutes: Float = None
     """Stop after that long, with everything saved; the same command goes on from there."""
-    lanes: int = 1
-    """Cells made at a time, for a GPU: while one trains, others compile, are scored and surveyed."""
-    trainings: int = 1
-    """Of them that train at once, at most as many as lanes: more in less time, each slower."""
+    lanes: Int = None
+    """Cells made at a time, each in a process of its own.  If not given: one per core of a CPU, at most four; on a GPU
+    one (with more, some compile or are scored while one trains)."""
+    trainings: Int = None
+    """Of them that train at once: more in less time, each slower.  If not given: on a CPU all, on a GPU one."""
     device: Device = None
     """Where to compute; a GPU if there is one (quick: the CPU)."""
 
@@ -51,8 +54,8 @@ def run(words: list[str]) -> None:
     options = parse(Reproduce, words, prog="windtunnel reproduce")
     out = options.out or Path("results") / "scratch" / options.preset
     device = options.device or ("cpu" if options.preset == "quick" else None)
-    limits = {"device": device, "max_minutes": options.max_minutes, "lanes": options.lanes}
-    limits |= {"trainings": options.trainings}
+    lanes, trainings = at_once(options, on_cpu=device == "cpu", cores=os.cpu_count() or 1)
+    limits = {"device": device, "max_minutes": options.max_minutes, "lanes": lanes, "trainings": trainings}
     with interruptible(out):
         study = reproduce(options.preset, out, say=say, watch=watch, **limits)
     if options.preset == "quick":
@@ -63,6 +66,13 @@ def run(words: list[str]) -> None:
     from windtunnel.cli.report import Report, told, write  # here: Jinja2 and Plotly are needed at the end only
 
     show.print_text(told(write(study.path, Report(no_zoo=True, device=device))))
+
+
+def at_once(options: Reproduce, on_cpu: bool, cores: int) -> tuple[int, int]:
+    """Lanes and trainings.  A small network does not fill even two cores: two at a time take two thirds of the time."""
+    lanes = (min(cores, MOST_CPU_LANES) if on_cpu else 1) if options.lanes is None else options.lanes
+    trainings = (lanes if on_cpu else 1) if options.trainings is None else options.trainings
+    return lanes, trainings
 
 
 def _show_paper(study: StudyFolder) -> None:
