@@ -61,7 +61,7 @@ def test_quick_shows_the_scale_and_goes_on(tiny_quick, capsys):
 
 
 @pytest.mark.parametrize(
-    "words, on_cpu, cores, expected",
+    ("words", "on_cpu", "cores", "expected"),
     [
         ([], True, 1, (1, 1)),
         ([], True, 2, (2, 2)),

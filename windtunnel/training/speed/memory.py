@@ -10,18 +10,27 @@ from torch import Tensor
 from windtunnel.training.network import Network
 
 COUNTED = "weights, optimiser and what the backward pass keeps, counted"
-MEASURED = "peak of the allocator, less what had been allocated before"
+MEASURED = "the most that was held on the card, less what was held before"
 
 
 def start_measuring(device: str) -> int:
-    """Forget peaks, let go of what nothing refers to any more, and return the bytes that are still allocated on a GPU.
+    """Forget peaks, let go of what nothing refers to any more, and return the bytes that are still held on a GPU.
 
     A captured step keeps its memory until its engine is collected, and engines refer to themselves.
     """
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats(device)
-    return torch.cuda.memory_allocated(device)
+    return torch.cuda.memory_reserved(device)
+
+
+def held_since(before: int, device: str) -> int:
+    """Bytes that a GPU had to hold at most since `start_measuring` returned `before`.
+
+    Held, not in use: what is free for one branch of a captured step is not free for another, so several seeds side by
+    side each hold room of their own, although no two of them are recorded at the same moment.
+    """
+    return torch.cuda.max_memory_reserved(device) - before
 
 
 def counted_bytes(network: Network) -> int:

@@ -20,7 +20,7 @@ from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.clock import busy_ms, drain, seconds, seconds_each
-from windtunnel.training.speed.memory import COUNTED, MEASURED, counted_bytes, start_measuring
+from windtunnel.training.speed.memory import COUNTED, MEASURED, counted_bytes, held_since, start_measuring
 from windtunnel.training.turn import turn as hold
 
 
@@ -91,7 +91,7 @@ def training_rate(
         each = seconds_each(engine.advance, device, about_s)
         busy_s = 0.0 if device == "cpu" else busy_ms(partial(engine.advance, 1), device) / 1e3
     if device != "cpu":
-        memory, kind = torch.cuda.max_memory_allocated(device) - before, MEASURED
+        memory, kind = held_since(before, device), MEASURED
     else:
         memory, kind = seeds * counted_bytes(engine.networks[0]), COUNTED
     return {
