@@ -4,20 +4,26 @@
 
 Training works on the batch in two halves, each on a thread of its own.  Instead torch could split every operation over
 its own threads; all could run on one thread; or the step could be compiled, as on a GPU, by torch.compile, whose code
-uses torch's own threads.  All take turns, a burst of steps each, in an order drawn anew, so that a busy machine hits
-them alike; what counts is the lower quartile over turns, and the medians stand beside it.  Compiling is timed in a
-process of its own, with nothing kept from before and then with what that kept.  `OMP_WAIT_POLICY`, which tells torch's
-threads how to wait, is left as it is found; the command line sets it to PASSIVE, the library does not.
+uses torch's own threads.  Where there are several networks, two can also be trained at a time, each on one thread of a
+process of its own; that way's time is for one step of one of them.  All take turns, a burst of steps each, in an order
+drawn anew, so that a busy machine hits them alike; what counts is the lower quartile over turns, and the medians stand
+beside it.  Compiling is timed in a process of its own, with nothing kept from before and then with what that kept.
+`OMP_WAIT_POLICY`, which tells torch's threads how to wait, is left as it is found; the command line sets it to PASSIVE,
+the library does not.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+import torch
 from common import Parser, place, positive, run, save
 
 from windtunnel.environment import environment
@@ -31,7 +37,7 @@ from windtunnel.training.speed.startup import compile_times
 from windtunnel.training.stages import Stage
 
 CASES = "quick,hmm/transformer,hmm/lstm"
-USED, COMPILED = "two halves", "compiled"
+USED, COMPILED, PAIR = "two halves", "compiled", "two at a time"
 BURST = 5  # steps in a row: threads of the way before may still spin during the first
 
 
@@ -55,6 +61,40 @@ KINDS = {USED: Network, "torch's own threads": OwnThreads, "one thread": OneThre
 HEAD = "case            way                  ms/step  of used  median  of used  compile s  again  whole preset s"
 
 
+def _life(recipe: Recipe, seed: int, orders: Any) -> None:
+    """Of a process that holds a network: takes as many steps as it is told, and says when they are done."""
+    torch.set_num_threads(1)
+    network = OneThread(recipe, seed, "cpu")
+    while steps := orders.recv():
+        for _ in range(steps):
+            network.advance()
+        orders.send(steps)
+
+
+@contextmanager
+def pair(recipe: Recipe) -> Iterator[Callable[[int], None]]:
+    """Two networks in two processes: a function that takes so many steps in each, side by side."""
+    context = multiprocessing.get_context("spawn")
+    ends = [context.Pipe() for _ in range(2)]
+    workers = [context.Process(target=_life, args=(recipe, n, far), daemon=True) for n, (_, far) in enumerate(ends)]
+
+    def advance(steps: int) -> None:
+        for near, _ in ends:
+            near.send(steps)
+        for near, _ in ends:
+            near.recv()
+
+    for worker in workers:
+        worker.start()
+    try:
+        yield advance
+    finally:
+        for near, _ in ends:
+            near.send(0)
+        for worker in workers:
+            worker.join()
+
+
 def compiled(recipe: Recipe, case: str) -> tuple[Network, tuple[float, float]]:
     """The network with its step compiled, and the seconds that took without and with a filled cache."""
     network = Network(recipe, 0, "cpu")
@@ -67,15 +107,21 @@ def compiled(recipe: Recipe, case: str) -> tuple[Network, tuple[float, float]]:
     return network, (cold, warm)
 
 
-def in_turns(steps: dict[str, Callable[[], object]], about_s: float) -> dict[str, list[float]]:
-    """Seconds per step of each, by turn."""
-    bursts = {name: lambda step=step: [step() for _ in range(BURST)] for name, step in steps.items()}
+def in_turns(ways: dict[str, Callable[[int], object]], about_s: float) -> dict[str, list[float]]:
+    """Seconds per step of each, by turn; a way is given a number of steps to take."""
+    bursts = {name: partial(way, BURST) for name, way in ways.items()}
     _, once = (sum(seconds(burst, "cpu") for burst in bursts.values()) for _ in ("to warm up", "to be counted"))
-    times: dict[str, list[float]] = {name: [] for name in steps}
+    times: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(max(4, int(about_s / once))):
         for name in random.Random(turn).sample(list(bursts), len(bursts)):
             times[name].append(seconds(bursts[name], "cpu") / BURST)
     return times
+
+
+def several(network: Network, steps: int) -> None:
+    """So many steps of a network in this process."""
+    for _ in range(steps):
+        network.advance()
 
 
 def measured(case: str, recipe: Recipe, about_s: float) -> list[dict[str, Any]]:
@@ -88,7 +134,9 @@ def measured(case: str, recipe: Recipe, about_s: float) -> list[dict[str, Any]]:
         networks[COMPILED], compiling[COMPILED] = compiled(endless, case)
     except CompilationFailed as failure:
         missing = [{"case": case, "way": COMPILED, "why_not": str(failure)}]
-    times = in_turns({way: network.advance for way, network in networks.items()}, about_s)
+    with pair(endless) as two:
+        times = in_turns({way: partial(several, network) for way, network in networks.items()} | {PAIR: two}, about_s)
+    times[PAIR] = [taken / 2 for taken in times[PAIR]]
     low, middle = ({way: 1e3 * statistics.quantiles(t, n=4)[cut] for way, t in times.items()} for cut in (0, 1))
     rows = []
     for way, taken in times.items():

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import sys
 import time
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,11 +62,11 @@ def test_ways_take_turns_and_each_has_its_own_time():
     waits = {"slow": 0.004, "fast": 0.001}
     order: list[str] = []
 
-    def step(name: str) -> None:
-        order.append(name)
-        time.sleep(waits[name])
+    def take(name: str, steps: int) -> None:
+        order.extend([name] * steps)
+        time.sleep(steps * waits[name])
 
-    times = cpu_paths.in_turns({name: lambda name=name: step(name) for name in waits}, about_s=0.2)
+    times = cpu_paths.in_turns({name: partial(take, name) for name in waits}, about_s=0.2)
     assert len(times["slow"]) == len(times["fast"]) >= 4
     assert min(times["slow"]) >= 0.004 and 0.001 <= min(times["fast"]) < 0.004
     turns = [set(order[at : at + 2 * cpu_paths.BURST]) for at in range(0, len(order), 2 * cpu_paths.BURST)]
@@ -71,10 +74,21 @@ def test_ways_take_turns_and_each_has_its_own_time():
     assert len({order[at] for at in range(0, len(order), 2 * cpu_paths.BURST)}) == 2  # not always the same one first
 
 
+def test_two_at_a_time_are_two_networks_with_a_process_each():
+    before = set(multiprocessing.active_children())
+    with cpu_paths.pair(tiny(SMALL_HMM, batch=LARGE)) as advance:
+        assert len(set(multiprocessing.active_children()) - before) == 2
+        advance(2)
+        advance(1)
+    assert set(multiprocessing.active_children()) <= before
+
+
 def plant(monkeypatch, **times: float) -> None:
     """Milliseconds per step, the same in every turn."""
     named = {cpu_paths.USED: times["used"], OWN: times["own"], ONE: times["one"], "compiled": times["compiled"]}
-    monkeypatch.setattr(cpu_paths, "in_turns", lambda steps, about_s: {n: [named[n] / 1e3] * 4 for n in steps})
+    named[cpu_paths.PAIR] = times["two"]  # of a step in both networks
+    monkeypatch.setattr(cpu_paths, "in_turns", lambda ways, about_s: {n: [named[n] / 1e3] * 4 for n in ways})
+    monkeypatch.setattr(cpu_paths, "pair", lambda recipe: nullcontext(None))
     seconds = [{"seconds": 20.0}, {"seconds": 4.0}]
     monkeypatch.setattr(cpu_paths, "compile_times", lambda device, case, limit_s: seconds)
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
@@ -94,26 +108,27 @@ def run(monkeypatch, capsys, folder: Path, *words: str) -> tuple[list[str], str]
 
 
 def test_planted_times_are_printed_and_told(monkeypatch, capsys, tmp_path):
-    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=12.0)
+    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=12.0, two=14.0)
     lines, page = run(monkeypatch, capsys, tmp_path, "--only", "quick,hmm/lstm")
-    assert len(lines) == 8
+    assert len(lines) == 10
     assert lines[0] == "quick two halves 10.00 1.00 × 10.00 1.00 × 0.0 0.0 0.1"
     assert lines[3] == "quick compiled 12.00 1.20 × 12.00 1.20 × 20.0 4.0 20.1"  # six steps
-    assert lines[7] == "hmm/lstm compiled its forward pass is never compiled, on purpose"
+    assert lines[4] == "quick two at a time 7.00 0.70 × 7.00 0.70 × 0.0 0.0 0.0"  # of one network's step
+    assert lines[9] == "hmm/lstm compiled its forward pass is never compiled, on purpose"
     assert "| quick | one thread | 18.00 | 1.80 × | 1.80 × |  |  | 0.1 |" in page
     assert "| quick | compiled | 12.00 | 1.20 × | 1.20 × | 20.0 | 4.0 | 20.1 |" in page
     assert "never compiled, on purpose |" in page and "None was faster." in page
 
 
 def test_a_way_that_is_faster_is_said_to_be(monkeypatch, capsys, tmp_path):
-    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=8.0)
+    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=8.0, two=14.0)
     _, page = run(monkeypatch, capsys, tmp_path, "--only", "quick")
     assert "Faster by the step than what training takes: quick, compiled (0.80 ×)." in page
 
 
 @pytest.mark.parametrize("where", ["in the child", "here"])
 def test_without_a_compiler_the_row_says_so(monkeypatch, capsys, tmp_path, where):
-    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=8.0)
+    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=8.0, two=14.0)
 
     def fail(device, case, limit_s):
         raise CompilationFailed("no compiler here")
@@ -123,8 +138,8 @@ def test_without_a_compiler_the_row_says_so(monkeypatch, capsys, tmp_path, where
     else:
         monkeypatch.setattr(cpu_paths, "compile_times", fail)
     lines, page = run(monkeypatch, capsys, tmp_path, "--only", "quick")
-    assert lines[3].startswith("quick compiled ") and "no compiler here" in lines[3]
-    assert len(lines) == 4 and "None was faster." in page
+    assert lines[4].startswith("quick compiled ") and "no compiler here" in lines[4]
+    assert len(lines) == 5 and "None was faster." in page
 
 
 def test_what_cannot_be_asked_for_is_refused(monkeypatch):
