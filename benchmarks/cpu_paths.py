@@ -18,7 +18,7 @@ import multiprocessing
 import os
 import random
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -107,7 +107,7 @@ def compiled(recipe: Recipe, case: str) -> tuple[Network, tuple[float, float]]:
     return network, (cold, warm)
 
 
-def in_turns(ways: dict[str, Callable[[int], object]], about_s: float) -> dict[str, list[float]]:
+def in_turns(ways: Mapping[str, Callable[[int], object]], about_s: float) -> dict[str, list[float]]:
     """Seconds per step of each, by turn; a way is given a number of steps to take."""
     bursts = {name: partial(way, BURST) for name, way in ways.items()}
     _, once = (sum(seconds(burst, "cpu") for burst in bursts.values()) for _ in ("to warm up", "to be counted"))
