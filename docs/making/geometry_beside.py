@@ -37,7 +37,8 @@ def beside(evidence: Evidence) -> list[str]:
         " frame*, which after the last block moves the prediction by construction); the *entropy axis* is the direction"
         " that such a map reads the entropy from. Each is set to its mean (bits of KL lost), and exchanged for that of"
         " another episode (share of the way that the prediction moves to the belief there); in brackets how much more"
-        " that is than with random subspaces of equal rank.",
+        " that is than with random subspaces of equal rank. Random subspaces were tried on fewer sequences, and that"
+        " difference is taken on those alone, so it can be larger than the number before it.",
         "",
         *table(["network", "subspace", "bits lost without it", "moved by a swap"], list(_used(evidence))),
         "",
