@@ -40,8 +40,7 @@ class Reproduce:
     max_minutes: Float = None
     """Stop after that long, with everything saved; the same command goes on from there."""
     lanes: Int = None
-    """Cells made at a time, each in a process of its own.  If not given: one per core of a CPU, at most four; on a GPU
-    one (with more, some compile or are scored while one trains)."""
+    """Cells made at a time, a process each.  If not given: on a CPU one per core, at most four; on a GPU one."""
     trainings: Int = None
     """Of them that train at once: more in less time, each slower.  If not given: on a CPU all, on a GPU one."""
     device: Device = None
