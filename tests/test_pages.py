@@ -32,6 +32,7 @@ from windtunnel.tunnels import HMM
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "making"))
 
+import again_part  # noqa: E402
 import claims_page  # noqa: E402
 import geometry_page  # noqa: E402
 import limit_part  # noqa: E402
@@ -40,7 +41,6 @@ import pages  # noqa: E402
 import primitives_figure  # noqa: E402
 import readme_parts  # noqa: E402
 import readme_speed  # noqa: E402
-import results_page  # noqa: E402
 import speed_picture  # noqa: E402
 from tables import share_of_rate  # noqa: E402
 
@@ -233,17 +233,45 @@ def test_float32_is_held_against_bfloat16_of_the_same_recipe(tmp_path):
         recipe = {"seeds": [0, 1], "steps": 10, "precision": precision}
         result = {"name": "r", "recipe": recipe, "scores": {"home": home}, "environment": {"commit": f"c{number}"}}
         (folder / "r.json").write_text(json.dumps(result))
-    assert results_page.precision_part(folders["bfloat16"], tmp_path / "not measured") == []
-    told = results_page.precision_part(*folders.values())
+    assert again_part.precision_part(folders["bfloat16"], tmp_path / "not measured") == []
+    told = again_part.precision_part(*folders.values())
     assert "KL, bits: bfloat16 | float32 | ratio" in told[4] and "0.5 [" in told[6] and "c1 → c2" in told[6]
     other = json.loads((folders["float32"] / "r.json").read_text())
     other["recipe"]["steps"] = 20
     (folders["float32"] / "r.json").write_text(json.dumps(other))
     with pytest.raises(InputError, match="must be of the same recipe and seeds"):
-        results_page.precision_part(*folders.values())
+        again_part.precision_part(*folders.values())
     (folders["bfloat16"] / "r.json").unlink()
     with pytest.raises(InputError, match=r"float32/r\.json: must have its like, .*bfloat16/r\.json"):
-        results_page.precision_part(*folders.values())
+        again_part.precision_part(*folders.values())
+
+
+def test_attempts_are_held_against_a_training_where_both_were_on_the_way(tmp_path):
+    """At the last validation before an attempt of the newest file of that recipe ended, between two of its looks."""
+    recipe = {"name": "r", "seeds": [0, 1, 2], "steps": 300}
+    history = [{"step": step, "kl_bits": 1 / step} for step in (100, 200, 300)]
+    first = {"name": "r", "recipe": recipe, "environment": {"commit": "first"}}
+    first["history"] = {str(seed): [{"step": 0, "kl_bits": 1.0}, *history] for seed in recipe["seeds"]}
+    curves = [[[0.1, 150, 4e-2], [0.3, 250, 1e-2]], [[0.1, 150, 4e-3], [0.4, 300, 2.5e-4]]]
+    attempt = {
+        "name": "r",
+        "recipe": recipe | {"seeds": [0]},
+        "date": "2026-02-01",
+        "environment": {"commit": "second"},
+    }
+    attempt["seeds"] = [{"seed": seed, "curve": curve} for seed, curve in enumerate([*curves, curves[0]], 1)]
+    older = attempt | {"date": "2026-01-01", "environment": {"commit": "older"}}
+    changed = attempt | {"date": "2026-03-01", "recipe": recipe | {"steps": 200}}
+    for name, one in {"attempt": attempt, "older": older, "changed": changed}.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(one))
+    row = again_part._row_on_the_way(first, tmp_path)
+    assert row is not None and row[:3] == ["r", "200 of 300", "2"] and row[-1] == "first → second"
+    # Seeds 1 and 2 at step 200: half-way from 0.04 to 0.01, and a third of the way from 4e-3 to 2.5e-4; then 1/200.
+    ratio = (0.02 * 4e-3 * (2.5e-4 / 4e-3) ** (1 / 3)) ** 0.5 * 200
+    assert row[5].startswith(f"{ratio:.3g}")
+    (tmp_path / "attempt.json").unlink()
+    (tmp_path / "older.json").unlink()
+    assert again_part._row_on_the_way(first, tmp_path) is None
 
 
 def test_a_result_that_fits_nowhere_is_one_line(monkeypatch, capsys):

@@ -94,6 +94,17 @@ def test_an_interval_over_seeds_without_their_values_is_no_normal():
     assert found.p_against(3.0) == pytest.approx(0.05)
 
 
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=5), st.sampled_from([0.0, 0.1]))
+def test_a_ratio_turned_round_is_one_over_it(pairs, noise):
+    """So it is the geometric mean that stands for several seeds."""
+    a, b = (replace(Quantity.of_seeds(x, "log"), noise=noise * float(np.mean(x))) for x in zip(*pairs, strict=True))
+    there, back = ratio(a, b), ratio(b, a)
+    for end, other in (("mean", "mean"), ("low", "high"), ("high", "low")):
+        assert getattr(there, end) * getattr(back, other) == pytest.approx(1.0)
+    assert there.noise / there.mean == pytest.approx(noise * math.sqrt(2))
+    assert there.p_against(1.0) == pytest.approx(back.p_against(1.0))
+
+
 def test_ratios_and_differences_are_paired_by_seed():
     a, b = Quantity.of_seeds([2.0, 4.0, 8.0]), Quantity.of_seeds([1.0, 2.0, 4.0])
     assert ratio(a, b).values == (2.0, 2.0, 2.0)

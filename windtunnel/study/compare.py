@@ -9,20 +9,23 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 from scipy.special import stdtrit
 
-from windtunnel.fidelity.intervals import CONFIDENCE, Scale
+from windtunnel.fidelity.intervals import CONFIDENCE, Scale, geometric_mean
 from windtunnel.study.quantity import Quantity
 
 
 def ratio(a: Quantity, b: Quantity) -> Quantity:
-    """a / b, both positive; over seeds on the scale of logarithms."""
+    """a / b, both positive; over seeds on the scale of logarithms, about the geometric mean of their ratios."""
     if apart(a, b):
         return _welch(a, b, "log")
     if pairs := paired(a, b):
         ratios = [x / y for x, y in pairs]
-        noise = sum(ratios) / len(pairs) * math.hypot(*(q.noise / q.mean if q.noise else 0.0 for q in (a, b)))
-        return replace(Quantity.of_seeds(ratios, "log", noise), seeds=common(a, b))
+        middle = geometric_mean(np.array(ratios))
+        relative = math.hypot(*(q.noise / q.mean if q.noise else 0.0 for q in (a, b)))
+        found = Quantity.of_seeds(ratios, "log", sum(ratios) / len(pairs) * relative)
+        return replace(found, mean=middle, noise=middle * relative, seeds=common(a, b))
     middle = math.log(a.mean / b.mean)
     halves = [math.log(q.high / q.low) / 2 if q.over != "exact" else 0.0 for q in (a, b)]
     half = math.hypot(*halves)
