@@ -191,17 +191,23 @@ def test_the_digest_of_the_picture_of_speed_follows_every_row():
 
 
 def test_the_limit_is_that_of_products_and_bytes():
-    """By hand, for two layers: every number of the sum but that of the products."""
+    """By hand, for two layers, on a card of so slow or so fast products that one of the two decides throughout."""
     tunnel = wt.tunnels.Bijection(symbols=4, length=4)
     shape = {"depth": 2, "width": 8, "heads": 2, "ff_width": 16}
     recipe = Recipe(tunnel, "transformer", shape, batch=10)
-    parts = limit_part.least(recipe, 1e9, {"batch": 5, "sampling_ms": 0.3, "optimiser_ms": 0.7})
+    slow, fast = (
+        limit_part.least(recipe, rate, {"batch": 5, "sampling_ms": 0.3, "optimiser_ms": 0.7}) for rate in (1e9, 1e30)
+    )
     rows, read = 10 * 7, 10 * 4  # k1 v1 k2 v2 k3 v3 k4, of which the keys are read
-    between = rows * (2 * 8 * 28 + 16 * 10) + read * (8 * 28 + 16 * 10)
-    assert parts.between == pytest.approx(1e3 * between / 4.4e12)
-    assert parts.attention == pytest.approx(1e3 * rows * 2 * 8 * 22 / 4.4e12)
-    assert (parts.sampling, parts.optimiser) == (pytest.approx(0.6), 0.7)
-    assert parts.products == pytest.approx(1e3 * 10 * work_of(recipe).flops_per_sequence / 1e9)
+    between = rows * (8 * 20 + 2 * 8 * 28 + 16 * 10) + read * (2 * 8 * 28 + 16 * 10)
+    assert slow.between == fast.between == pytest.approx(1e3 * between / 4.4e12)
+    assert (slow.sampling, slow.optimiser) == (pytest.approx(0.6), 0.7)
+    attention = 2 * 6 * 2 * rows * 7 * 8
+    assert slow.attention == pytest.approx(1e3 * attention / 1e9)
+    assert slow.products == pytest.approx(1e3 * (10 * work_of(recipe).flops_per_sequence - attention) / 1e9)
+    assert fast.attention == pytest.approx(1e3 * rows * 2 * 8 * 22 / 4.4e12)
+    through = [(rows, 8, 24)] * 2 + [(n, *sizes) for n in (rows, read) for sizes in ((8, 8), (8, 16), (16, 8))]
+    assert fast.products == pytest.approx(3e3 * sum(2 * (n * (a + b) + a * b) for n, a, b in through) / 4.4e12)
 
 
 def test_times_to_fidelity_say_how_many_seeds_and_which_settings():
