@@ -5,11 +5,11 @@
 Training works on the batch in two halves, each on a thread of its own.  Instead torch could split every operation over
 its own threads; all could run on one thread; or the step could be compiled, as on a GPU, by torch.compile, whose code
 uses torch's own threads.  Where there are several networks, two can also be trained at a time, each on one thread of a
-process of its own; that way's time is for one step of one of them.  All take turns, a burst of steps each, in an order
-drawn anew, so that a busy machine hits them alike; what counts is the lower quartile over turns, and the medians stand
-beside it.  Compiling is timed in a process of its own, with nothing kept from before and then with what that kept.
-`OMP_WAIT_POLICY`, which tells torch's threads how to wait, is left as it is found; the command line sets it to PASSIVE,
-the library does not.
+process of its own; that way's time is the wall time over the steps of both.  All take turns, a burst of steps each, in
+an order drawn anew, so that a busy machine hits them alike; what counts is the lower quartile over turns, and the
+medians stand beside it.  Compiling is timed in a process of its own, with nothing kept from before and then with what
+that kept.  `OMP_WAIT_POLICY`, which tells torch's threads how to wait, is left as it is found; the command line sets it
+to PASSIVE, the library does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import os
 import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -73,7 +73,10 @@ def _life(recipe: Recipe, seed: int, orders: Any) -> None:
 
 @contextmanager
 def pair(recipe: Recipe) -> Iterator[Callable[[int], None]]:
-    """Two networks in two processes: a function that takes so many steps in each, side by side."""
+    """Two networks in two processes: a function that takes so many steps in each, side by side.
+
+    A process that dies is an EOFError or a BrokenPipeError here, for nobody but it holds its end of the pipe.
+    """
     context = multiprocessing.get_context("spawn")
     ends = [context.Pipe() for _ in range(2)]
     workers = [context.Process(target=_life, args=(recipe, n, far), daemon=True) for n, (_, far) in enumerate(ends)]
@@ -84,13 +87,15 @@ def pair(recipe: Recipe) -> Iterator[Callable[[int], None]]:
         for near, _ in ends:
             near.recv()
 
-    for worker in workers:
+    for worker, (_, far) in zip(workers, ends, strict=True):
         worker.start()
+        far.close()
     try:
         yield advance
     finally:
         for near, _ in ends:
-            near.send(0)
+            with suppress(OSError):  # it has died
+                near.send(0)
         for worker in workers:
             worker.join()
 

@@ -22,7 +22,7 @@ from common import Parser, place, run, whole, wholes
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
 from windtunnel.training.speed import SECTIONS, Plan, bench
-from windtunnel.training.speed.part import write_part, write_whole
+from windtunnel.training.speed.part import Kept
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
@@ -42,9 +42,10 @@ def main() -> None:
     sections, cases = chosen(words, device)
     plan = Plan(device, sections, cases, options.batch, options.seeds, options.quick, options.turn)
     told = partial(print, file=sys.stderr, flush=True)
-    result = bench(plan, say=lambda line: told(f"… {line}"), keep=partial(write_part, options.json))
+    kept = Kept(options.json)
+    result = bench(plan, say=lambda line: told(f"… {line}"), keep=kept.rows)
     print(headline(result), *map(plain_text, tables(result)), *notes(result), sep="\n")
-    write_whole(options.json, result)
+    kept.whole(result)
     if result["failed"]:
         raise InputError(f"without a row: {'; '.join(line for lines in result['failed'].values() for line in lines)}")
 

@@ -83,6 +83,16 @@ def test_two_at_a_time_are_two_networks_with_a_process_each():
     assert set(multiprocessing.active_children()) <= before
 
 
+def test_a_network_whose_process_dies_does_not_keep_the_other_waiting():
+    before = set(multiprocessing.active_children())
+    with cpu_paths.pair(tiny(SMALL_HMM, batch=LARGE)) as advance:
+        advance(1)
+        (set(multiprocessing.active_children()) - before).pop().kill()
+        with pytest.raises((EOFError, OSError)):
+            advance(1)
+    assert set(multiprocessing.active_children()) <= before
+
+
 def plant(monkeypatch, **times: float) -> None:
     """Milliseconds per step, the same in every turn."""
     named = {cpu_paths.USED: times["used"], OWN: times["own"], ONE: times["one"], "compiled": times["compiled"]}

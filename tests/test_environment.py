@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
 import windtunnel as wt
-from windtunnel.environment import require_device
+from windtunnel import environment
+from windtunnel.environment import limit_threads, require_device, thread_limits
 from windtunnel.errors import InputError
 from windtunnel.tunnels import Bijection
 
@@ -52,3 +55,17 @@ def test_which_gpus_there_are_is_said_plainly(count, told, monkeypatch):
     with pytest.raises(InputError) as error:
         require_device("cuda:9")
     assert str(error.value) == f"device = 'cuda:9': {told}"
+
+
+def test_several_processes_share_the_cores_unless_the_user_has_said_otherwise(monkeypatch):
+    """What the command line set for itself does not count as the user's word."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(environment, "_set_here", {})
+    monkeypatch.setattr(environment, "cores", lambda: 4)
+    limit_threads()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "4" and "OMP_NUM_THREADS" not in os.environ
+    assert thread_limits(2)["OPENBLAS_NUM_THREADS"] == thread_limits(2)["OMP_NUM_THREADS"] == "2"
+    assert thread_limits(8)["OPENBLAS_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    assert "OPENBLAS_NUM_THREADS" not in thread_limits(2)

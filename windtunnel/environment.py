@@ -24,7 +24,7 @@ def environment(device: str = "cpu") -> dict[str, object]:
 
     record: dict[str, object] = {
         "device": torch.cuda.get_device_name(device) if str(device).startswith("cuda") else _cpu_name(),
-        "cores": os.cpu_count(),
+        "cores": cores(),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "platform": platform.system(),
@@ -41,11 +41,26 @@ def thread_limits(processes: int = 1) -> dict[str, str]:
     only hinder one another.  Threads that spin while they wait bring two processes on few cores almost to a stop.
     Libraries read these when they are imported.
     """
-    fair = str(max(1, min(_MOST_THREADS, (os.cpu_count() or 1) // processes)))
+    fair = str(max(1, min(_MOST_THREADS, cores() // processes)))
     limits = {"OPENBLAS_NUM_THREADS": fair, "OMP_WAIT_POLICY": "PASSIVE"}
     if processes > 1:
         limits |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS"), fair)
-    return {name: value for name, value in limits.items() if name not in os.environ}
+    return {name: value for name, value in limits.items() if os.environ.get(name) in (None, _set_here.get(name))}
+
+
+_set_here: dict[str, str] = {}  # by `limit_threads`: not the user's word
+
+
+def limit_threads() -> None:
+    """Set them for this process; to be called before torch and NumPy are imported."""
+    limits = thread_limits()
+    _set_here.update(limits)
+    os.environ.update(limits)
+
+
+def cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def default_device() -> str:

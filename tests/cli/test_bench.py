@@ -91,7 +91,7 @@ def test_what_is_stopped_leaves_the_rows_it_had(monkeypatch, capsys, output, tmp
     assert row["episodes_per_s"] == 2.0 and told["unfinished"] == ["evaluation", "startup"]
     capsys.readouterr()
     assert "cut short, rows are missing: evaluation, startup" in output("bench", "--read", part)
-    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say, keep: told)
+    monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say, keep: (keep(told), told)[1])
     run(words)
     assert json.loads(file.read_text()) == told and not part.exists()
 
@@ -186,7 +186,7 @@ def unmeasured(monkeypatch):
 def test_a_place_that_cannot_be_written_is_refused_before_measuring(refusal, unmeasured, tmp_path, option):
     (tmp_path / "file").write_text("")
     (tmp_path / "a.png").mkdir()
-    for path, why in ((tmp_path / "file" / "a.png", "cannot be written"), (tmp_path / "a.png", "no plain file")):
+    for path, why in ((tmp_path / "file" / "a.png", "cannot be written"), (tmp_path / "a.png", "not a regular file")):
         said = refusal("bench", "--device", "cpu", "--only", "quick", option, path)
         assert str(path) in said and why in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "file"]  # the trial leaves nothing
@@ -202,15 +202,30 @@ def test_a_plot_of_nothing_is_refused_before_measuring(refusal, unmeasured, resu
 
 
 def test_what_was_measured_is_printed_even_if_it_cannot_be_written(result, capsys, monkeypatch, tmp_path):
-    def full(path, content):
+    def full(kept, content):
         raise InputError("disk full")
 
     told = json.loads(result.read_text())
     monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say, keep: told)
-    monkeypatch.setattr("windtunnel.cli.bench.write_whole", full)
+    monkeypatch.setattr("windtunnel.cli.bench.Kept.whole", full)
     assert main(["bench", "--device", "cpu", "--only", "profile", "--json", str(tmp_path / "a.json")]) == 2
     said = capsys.readouterr()
     assert "most expensive operations, quick" in said.out and "disk full" in said.err
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_rows_of_an_earlier_measurement_are_not_called_those_of_this_one(rows, capsys, monkeypatch, tmp_path):
+    def stopped(plan, say, keep):
+        for _ in range(rows):
+            keep({"of": "this one"})
+        raise KeyboardInterrupt
+
+    part = tmp_path / "a.json.part"
+    part.write_text('{"of": "an earlier one"}')
+    monkeypatch.setattr("windtunnel.cli.bench.bench", stopped)
+    assert main(["bench", "--device", "cpu", "--only", "quick", "--json", str(tmp_path / "a.json")]) == 130
+    assert (str(part) in capsys.readouterr().err) == bool(rows)
+    assert json.loads(part.read_text())["of"] == ("this one" if rows else "an earlier one")
 
 
 def test_what_was_measured_is_written_even_if_nobody_reads_the_output(result, monkeypatch, tmp_path):

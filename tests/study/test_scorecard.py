@@ -19,6 +19,7 @@ from windtunnel.report.making import commands
 from windtunnel.report.shares import realised
 from windtunnel.report.source import Source
 from windtunnel.study import Scorecard, reproduce
+from windtunnel.study.folder.discard import discard
 from windtunnel.study.plan import World
 from windtunnel.study.quick_plan import quick
 from windtunnel.study.running import making
@@ -183,7 +184,7 @@ def test_a_little_at_a_time(card, tmp_path):
     part = wt.scorecard(["counter", "slow"], tmp_path, **BUDGET, max_minutes=1e-4, say=said.append)
     assert not part.finished and "still to come" in str(part) and not part.remarks()
     assert part.to_dict()["models"]["slow"]["binding"] == {"state": None, "attempts": [], "to_come": True}
-    assert "the same command goes on from here" in said[-1]
+    assert "run the same command again to resume" in said[-1]
     assert wt.scorecard(["counter", "slow"], tmp_path, **BUDGET, max_minutes=10).attempts == card.attempts
 
 
@@ -286,6 +287,42 @@ def test_a_network_that_gives_no_numbers_has_no_score(tmp_path):
     finally:
         wt.models.unregister("nan")
     assert not list(tmp_path.glob("cells/*nan*.json"))
+
+
+def test_what_is_being_replaced_goes_whole_even_if_a_kill_comes_in_between(tmp_path, monkeypatch):
+    """Old numbers of some cells among new ones of others would be taken for those of one network."""
+    once = BUDGET | {"longer": 1}
+    wt.scorecard("mlp", tmp_path, **once)
+    cells = [tmp_path / "cells" / f"{world.name}-mlp.json" for world in once["worlds"]]
+    before = {cell: cell.stat().st_mtime_ns for cell in cells}
+
+    def stopped(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["windtunnel.study.scorecard"], "rehearse", stopped)
+        with pytest.raises(KeyboardInterrupt, match="before anything was replaced; earlier results are as they were"):
+            wt.scorecard("mlp", tmp_path, **once, replace=True)
+    assert {cell: cell.stat().st_mtime_ns for cell in cells} == before
+    with monkeypatch.context() as patch:
+        gone: list[Path] = []
+
+        def one_and_no_more(folder):
+            if gone:
+                raise KeyboardInterrupt
+            gone.append(folder)
+            discard(folder)
+
+        patch.setattr("windtunnel.study.folder.results.discard", one_and_no_more)
+        with pytest.raises(KeyboardInterrupt):
+            wt.scorecard("mlp", tmp_path, **once, replace=True)
+    assert sum(cell.exists() for cell in cells) == len(cells) - 1
+    wt.scorecard("mlp", tmp_path, **once)
+    assert all(cell.stat().st_mtime_ns > before[cell] for cell in cells)
+    assert not (tmp_path / "to-forget.json").exists()
+    (tmp_path / "to-forget.json").write_text('["../cells"]')
+    with pytest.raises(InputError, match=r"to-forget\.json: must be a list of names of cells"):
+        wt.scorecard("mlp", tmp_path, **once)
 
 
 def test_replacing_throws_nothing_away_before_all_is_checked(card):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,7 @@ from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require
 from windtunnel.training.files import read_json, require_writable
 from windtunnel.training.speed import SECTIONS, Plan, bench
-from windtunnel.training.speed.part import part_of, write_part, write_whole
+from windtunnel.training.speed.part import Kept
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
@@ -33,15 +32,15 @@ class Bench:
     device: Device = None
     """Where to measure; a GPU if there is one."""
     only: Annotated[tuple[str, ...], shown("WORD…")] = ()
-    """Sections to measure, and cases (hmm/lstm) to restrict them to; cases alone: their training throughput."""
+    """Sections to measure, and cases (such as hmm/lstm) to restrict them to; cases alone: their training speed."""
     batch: Int = None
     """Sequences per step instead of the recipe's, in training, seeds and profile."""
     quick: Switch = False
     """Under a minute: shorter measurements, fewer of them, no compilation."""
     json: File = None
-    """Write the result here; until it is whole, row by row into FILE.part."""
+    """Write the result here; while measuring, rows go to FILE.part."""
     plot: File = None
-    """Draw it here (.png, .svg or .pdf)."""
+    """Draw the result here (.png, .svg or .pdf)."""
     read: File = None
     """Show the result in this file, made here or elsewhere, instead of measuring."""
 
@@ -49,6 +48,7 @@ class Bench:
 def run(words: list[str]) -> None:
     """Measure or read, then print, write and draw.  What can be refused is refused before the minutes of measuring."""
     options = parse(Bench, words, "windtunnel bench")
+    kept = Kept(options.json)
     if options.read is not None:
         for name in ("device", "only", "batch", "quick"):
             if given(words, name):
@@ -58,12 +58,12 @@ def run(words: list[str]) -> None:
     else:
         plan = _plan(options)
         _require_places(options, plan.sections)
-        with _interruptible(options.json):
-            result = bench(plan, say, partial(write_part, options.json))
+        with _interruptible(kept):
+            result = bench(plan, say, kept.rows)
     try:
         _print(result)
     finally:  # also if whoever was to read the tables has gone
-        write_whole(options.json, result)
+        kept.whole(result)
         if options.plot is not None:
             draw(result, options.plot)
     if options.read is None:  # whoever only reads a result has got all of it
@@ -77,13 +77,13 @@ def _plan(options: Bench) -> Plan:
 
 
 @contextmanager
-def _interruptible(file: Path | None) -> Iterator[None]:
+def _interruptible(kept: Kept) -> Iterator[None]:
     """Ctrl-C says where the rows so far are."""
     try:
         yield
     except KeyboardInterrupt:
-        if file is not None and part_of(file).exists():
-            raise KeyboardInterrupt(f"interrupted; the rows so far are in {part_of(file)}") from None
+        if kept.part is not None:
+            raise KeyboardInterrupt(f"interrupted; the rows so far are in {kept.part}") from None
         raise
 
 

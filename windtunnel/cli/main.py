@@ -18,18 +18,18 @@ from collections.abc import Sequence
 
 from windtunnel import __version__
 from windtunnel.cli import plugins, streams
-from windtunnel.environment import thread_limits
+from windtunnel.environment import limit_threads
 from windtunnel.errors import InputError, unknown
 
 COMMANDS = {
     "list": "tunnels, models and baselines, one line each",
     "sample": "a readable picture of a few episodes and their exact beliefs",
     "baselines": "what simple predictors score on a tunnel, in bits",
-    "train": "train a model on a tunnel; the same command again continues",
+    "train": "train a model on a tunnel; run the same command again to resume",
     "evaluate": "how far a run is from the exact belief, beside baselines",
     "inspect": "geometry and mechanism of a run, each number beside its nulls",
     "runs": "a table of all runs below a folder",
-    "scorecard": "which primitives an architecture realises, yours too, in a table",
+    "scorecard": "which primitives an architecture realises, built-in or yours",
     "reproduce": "the paper put to the test, small here or full-size on a GPU",
     "claims": "every claim of a study with its verdict",
     "report": "one HTML page: verdicts, charts, episodes to step through",
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     width = shutil.get_terminal_size().columns
     if width < NARROWEST or os.environ.get("COLUMNS") == "0":  # no table or help page can be laid out in less
         os.environ["COLUMNS"] = str(max(width, NARROWEST))
-    os.environ.update(thread_limits())  # before torch and NumPy are imported
+    limit_threads()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that knows no bars prints ? rather than failing
     try:
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (MemoryError, RuntimeError) as error:
         if not _is_of_memory(error):
             raise
-        return _refuse("not enough memory: fewer episodes, a shorter length, a smaller batch or model need less")
+        return _refuse("not enough memory: try fewer episodes, a shorter length, a smaller batch or a smaller model")
     return code
 
 
@@ -119,7 +119,7 @@ def _help() -> str:
             "",
             *lines,
             "",
-            "windtunnel COMMAND --help tells more; windtunnel --version prints the version.",
+            "windtunnel COMMAND --help shows its options; --version prints the version.",
             "--plugin MODULE imports a Python module first, in which you register tunnels",
             "or models of your own; so does WINDTUNNEL_PLUGINS=MODULE in the environment.",
         ]

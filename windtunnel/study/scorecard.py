@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from windtunnel.environment import require_device
@@ -68,7 +69,7 @@ def scorecard(
     seeds        how many networks each (seeds 0, 1, …), or which seeds
     worlds       others than the three small ones, each of which must test a primitive
     device       cpu if not given, which is quick enough for networks so small
-    max_minutes  stop after that long with everything saved; the same call goes on from there
+    max_minutes  stop after so many minutes with everything saved; make the same call again to resume
     replace      train these architectures anew, also where they are done: their code has changed, or the budget
     say, watch   as in `reproduce`
 
@@ -86,11 +87,13 @@ def scorecard(
     first = plan(names, worlds, steps, seeds)
     again = plan(names, worlds, steps * longer, seeds, AGAIN)
     second = again if longer > 1 else dataclasses.replace(again, cells=())
-    sizes = _sizes(first)
+    with _untouched(replace):
+        sizes = _sizes(first)
     said, began = say or (lambda line: None), time.monotonic()
     if folder.exists():
         folder.begin(PRESET)
         with locked(folder.path):
+            folder.finish_forgetting()
             _old_numbers(folder, [*first.cells, *again.cells], replace, said)
     for planned in (first, second):
         _require_same(folder, planned, sizes)
@@ -112,13 +115,21 @@ def _old_numbers(folder: StudyFolder, cells: Sequence[Cell], replace: bool, say:
     """
     there = [cell for cell in cells if folder.finished(cell.name) or folder.run(cell.name).exists()]
     if replace:
-        for cell in there:
-            folder.forget(cell.name)
-        for world in {cell.world for cell in cells}:
-            folder.forget(f"{world}-references")
-        say("begun anew; after a stop it goes on without --replace (in Python, without replace=True)")
+        folder.forget({cell.name for cell in there} | {f"{cell.world}-references" for cell in cells})
+        say("started over; to resume after a stop, leave out --replace (in Python, replace=True)")
     elif own := sorted({cell.recipe.model for cell in there if not is_built_in(cell.recipe.model)}):
         say(f"{', '.join(own)}: what is done is kept; if the code has changed since: --replace, in Python replace=True")
+
+
+@contextmanager
+def _untouched(replace: bool) -> Iterator[None]:
+    """Ctrl-C before anything was thrown away: what goes on from here still has to replace it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not replace:
+            raise
+        raise KeyboardInterrupt("interrupted before anything was replaced; earlier results are as they were") from None
 
 
 def _not_realised(folder: StudyFolder, first: Plan, second: Plan) -> tuple[Cell, ...]:

@@ -141,6 +141,25 @@ def test_ctrl_c_reaches_the_lanes_once_and_they_save(slow, tmp_path):
     assert not any(map(alive, lanes)) and list(tmp_path.glob("runs/*/seed-0/resume-*.safetensors"))
 
 
+def test_ctrl_c_while_lanes_are_starting_is_one_line(tmp_path):
+    """A terminal's goes to all of them, in the middle of their imports."""
+    words = ["reproduce", "--lanes", "2", "--device", "cpu", "--out", str(tmp_path)]
+    line = [sys.executable, "-c", "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"]
+    line[-1] += f"from windtunnel.cli.main import main; sys.exit(main({words!r}))"
+    study = subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def begun() -> bool:
+        children = Path(f"/proc/{study.pid}/task/{study.pid}/children").read_text().split()
+        return sum(b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children) == 2
+
+    until(begun)
+    time.sleep(0.5)
+    os.killpg(study.pid, signal.SIGINT)
+    _, told = study.communicate(timeout=180)
+    assert study.returncode == 130 and "Traceback" not in told
+    assert told.splitlines()[-1].startswith("windtunnel: interrupted")
+
+
 def test_a_killed_lane_is_told_and_the_others_go_on(slow, tmp_path):
     study, lanes = slow
     os.kill(lanes[0], signal.SIGKILL)

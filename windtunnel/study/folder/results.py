@@ -7,6 +7,7 @@
     runs/NAME/         the run folder of a cell: weights of every seed that did not diverge
     table.csv          every score of every seed, one row each
     claims.json        every claim with its verdict
+    to-forget.json     cells that are being thrown away, should a kill come in between
 
 Each file is written whole or not at all, so a study may be killed at any moment; a finished cell is never made again.
 Everything kept says what it was made with ("planned"); a plan that means something else is refused.
@@ -17,7 +18,7 @@ on a machine that has never seen the networks of its finished cells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +121,28 @@ class StudyFolder:
         write_bytes(self._cell(name), in_lines({**record, "name": name}).encode())
         self._part(name).unlink(missing_ok=True)
 
-    def forget(self, name: str) -> None:
-        """Throw away what is kept of a cell.  Its networks first: a kill on the way leaves none to be gone on with."""
-        discard(self.run(name))
-        self._part(name).unlink(missing_ok=True)
-        self._cell(name).unlink(missing_ok=True)
+    def forget(self, names: Iterable[str]) -> None:
+        """Throw away what is kept of these cells: of all, even if a kill comes in between (`finish_forgetting`)."""
+        write_json(self._to_forget, sorted(names))
+        self.finish_forgetting()
+
+    def finish_forgetting(self) -> None:
+        """Throw away what was to be, where a kill came in between.  Of a cell its networks go first: what is left of it
+        then has none that could be trained further."""
+        if not self._to_forget.exists():
+            return
+        names = read_json(self._to_forget)
+        if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
+            raise InputError(f"{self._to_forget}: must be a list of names of cells")
+        for name in names:
+            discard(self.run(name))
+            self._part(name).unlink(missing_ok=True)
+            self._cell(name).unlink(missing_ok=True)
+        self._to_forget.unlink()
+
+    @property
+    def _to_forget(self) -> Path:
+        return self.path / "to-forget.json"
 
     def sweep(self, name: str) -> dict[str, Any]:
         """The rates tried so far for a cell: {"planned": what was tried, "kl_bits": {exponent: KL}, "seconds", and
@@ -142,7 +160,7 @@ class StudyFolder:
             if there.get(part) != value:
                 raise InputError(
                     f"{self.path}/{kind}/{name}: was made with another {part}: "
-                    "must be removed to make it anew, or give another folder"
+                    "must be removed to be rerun, or give another folder"
                 )
 
     # --- from another folder

@@ -90,7 +90,7 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
             options=limits | {"device": sitting.device, "scope": sitting.scope},
         )
         workers = [context.Process(target=_work, args=(lane,), daemon=True) for _ in range(lanes)]
-        with _environment(thread_limits(lanes)):
+        with _environment(thread_limits(lanes)), _without_interrupts():
             for worker in workers:
                 worker.start()
         try:
@@ -141,6 +141,7 @@ def _work(lane: Lane) -> None:
     say = partial(_say, lane.lines)
     sitting = Sitting(lane.plan, StudyFolder(lane.folder), say=say, turns=lane.turns, **lane.options)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # one that came during the imports counts from here
         while (index := _next(lane.taken)) < len(lane.bundles):
             if not sitting.work([cell for cell in lane.plan.cells if cell.name in lane.bundles[index]]):
                 lane.lines.put((LATE, ""))
@@ -148,6 +149,7 @@ def _work(lane: Lane) -> None:
     except InputError as error:
         lane.lines.put((ERROR, str(error)))
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's and the parent's may both have come
         lane.lines.put((LATE, ""))
 
 
@@ -167,6 +169,16 @@ def _next(taken: Any) -> int:
     with taken.get_lock():
         taken.value += 1
         return taken.value - 1
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes started here begin with Ctrl-C held back, as an import that is broken off ends in a traceback."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -8,18 +8,25 @@ from typing import Any
 from windtunnel.training.files import write_json
 
 
-def write_part(file: Path | None, result: dict[str, Any]) -> None:
-    """Keep the rows so far; nothing if no file was asked for."""
-    if file is not None:
-        write_json(part_of(file), result)
+class Kept:
+    """Where a result is kept: FILE, and FILE.part until it is whole; nowhere if no file was asked for.
 
+    part   FILE.part once this measurement has written it; None before, whatever an earlier one may have left there
+    """
 
-def write_whole(file: Path | None, result: dict[str, Any]) -> None:
-    """Keep the result, in the place of its part."""
-    if file is not None:
-        write_json(file, result)
-        part_of(file).unlink(missing_ok=True)
+    def __init__(self, file: Path | None) -> None:
+        self.file, self.part = file, None
 
+    def rows(self, result: dict[str, Any]) -> None:
+        """Keep the rows so far."""
+        if self.file is not None:
+            part = self.file.with_name(f"{self.file.name}.part")
+            write_json(part, result)
+            self.part = part
 
-def part_of(file: Path) -> Path:
-    return file.with_name(f"{file.name}.part")
+    def whole(self, result: dict[str, Any]) -> None:
+        """Keep the result, in the place of its part."""
+        if self.file is not None:
+            write_json(self.file, result)
+            if self.part is not None:
+                self.part.unlink(missing_ok=True)
