@@ -120,7 +120,7 @@ def test_the_page_tells_what_would_serve_without_a_kernel(tmp_path):
     file = tmp_path / "kernels.json"
     file.write_text(json.dumps({"environment": PLACE, "kernels": rows}))
     told = "\n".join(kernels_part(file))
-    assert "| one | 1.000 | 4.000 | 3.000 | 12.000 | 4.0 × | the twin | 12.000 | 4.0 × |" in told
+    assert "| one | 1.000 | 4.000 | 3.000 | 12.000 | 4.0 × | the reference | 12.000 | 4.0 × |" in told
     assert "| two | 1.000 | 4.000 | 3.000 | 12.000 | 4.0 × | a library | 6.000 | 2.0 × |" in told
     file.write_text(json.dumps({"environment": PLACE, "kernels": rows[:1]}))  # as before there was a third column
     told = "\n".join(kernels_part(file))

@@ -126,9 +126,9 @@ def test_pages_follow_a_study_and_notice_every_change(root):
     for claim in GEOMETRIC:
         assert f"## {claim.words}" in told and f": {geometry_page.answer(ledger[claim.id])}**" in told
     assert {ledger[claim.id]["outcome"] for claim in GEOMETRIC} == {REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED}
-    assert "**holds only without the position control**" in told and "a made-up card, torch 2, Python 3" in told
+    assert "**reproduced only without the position control**" in told and "a made-up card, torch 2, Python 3" in told
     readme = (root / "README.md").read_text()
-    assert f"Of {len(ledger)} statements (" in readme and "| **transformer** | ✓ 0.99" in readme
+    assert f"\n{len(ledger)} statements (" in readme and "| **transformer** | ✓ 0.99" in readme
     figure = ElementTree.fromstring((root / "docs" / "primitives.svg").read_text())
     assert len(figure.findall("{http://www.w3.org/2000/svg}circle")) > 50
 
@@ -308,8 +308,8 @@ def test_another_folder_is_refused_in_one_line(tmp_path, capsys):
 
 def test_the_words_of_an_answer():
     told = {"outcome": ONLY_AS, "only_as": "as in untrained networks", "reasons": [""]}
-    assert geometry_page.answer(told) == "holds only as in untrained networks"
-    plain = {REPRODUCED: "holds", NOT: "does not hold", INCONCLUSIVE: "undecided", UNTESTED: "not judged"}
+    assert geometry_page.answer(told) == "reproduced only as in untrained networks"
+    plain = {REPRODUCED: "reproduced", NOT: "not reproduced", INCONCLUSIVE: "undecided", UNTESTED: "not judged"}
     for outcome, words in plain.items():
         assert geometry_page.answer({"outcome": outcome, "reasons": ["needs a cell"]}) == words
     back = {"outcome": INCONCLUSIVE, "held_back": "p = 0.02, not enough among 30 tests", "reasons": [""]}
@@ -327,8 +327,8 @@ def test_other_networks_stand_below_the_statement_with_their_own_answers(tmp_pat
     study = p.write(tmp_path)
     (entry,) = [entry for entry in study.ledger() if entry["id"] == "orthogonal-keys"]
     told = "\n".join(geometry_page.section(entry))
-    first, below = told.split("**bijection-replacement-transformer: does not hold**")
-    assert "**bijection-transformer: holds**" in first and "- bijection-transformer, " not in first
+    first, below = told.split("**bijection-replacement-transformer: not reproduced**")
+    assert "**bijection-transformer: reproduced**" in first and "- bijection-transformer, " not in first
     assert "Holm" in first and "Holm" not in below and below.count("\n- ") >= 2
     json.dumps(entry)
 
@@ -352,8 +352,8 @@ def test_a_verdict_that_the_correction_takes_back_says_so_on_the_page(tmp_path):
     for name in ("every-layer", "sharpening", "value-manifold"):
         PLANTS[name](p, "straddle")
     study = p.write(tmp_path)
-    (row,) = [line for line in claims_page.page(study, tmp_path).splitlines() if "0.003 (v1)" in line]
-    assert "[0.00206, 0.00281] over 5 seeds; must be below 0.003" in row
+    (row,) = [line for line in claims_page.page(study, tmp_path).splitlines() if "0.003 bits (v1)" in line]
+    assert "[0.00206, 0.00281] over 5 seeds; the claim needs it below 0.003" in row
     assert row.endswith("| inconclusive (p = 0.017, not enough among 5 tests) |")
 
 

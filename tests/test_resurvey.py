@@ -73,7 +73,7 @@ def test_a_verdict_that_would_be_another_is_told_on_the_page(tmp_path):
     file = tmp_path / read_again.FILE
     file.parent.mkdir()
     for verdicts, told in (
-        ([], f"none of the {found['claims']} verdicts would be another."),
+        ([], f"none of the {found['claims']} verdicts changes."),
         (
             [{"claim": "roles", "then": "inconclusive", "now": "reproduced"}],
             "roles would be reproduced, not inconclusive.",

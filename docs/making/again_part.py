@@ -14,7 +14,10 @@ from windtunnel.errors import InputError
 from windtunnel.study import compare
 from windtunnel.study.quantity import Quantity
 
-PAIRED = "Ratios are geometric means over seeds, paired, with 95% intervals: one that holds 1 does not show a change."
+PAIRED = (
+    "Ratios are geometric means over seeds, paired, with 95% intervals: an interval that includes 1 is no evidence of a"
+    " change."
+)
 
 
 def again_part(first: Path, again: Path, before: Path, attempts: Path) -> list[str]:
@@ -23,21 +26,22 @@ def again_part(first: Path, again: Path, before: Path, attempts: Path) -> list[s
     before     results from before the kernels, of those recipes that were there already
     attempts   at times to fidelity: they train recipes too, until the last target is met
     """
-    say = f"{PAIRED} Even the same seed on the same code does not come out the same twice, because sums on a GPU are"
-    say += " taken in any order."
+    say = f"{PAIRED} Even the same seed on the same code does not come out the same twice, because a GPU adds in no"
+    say += " fixed order."
     early = (
-        "From before adding, norming and the GELU became kernels of ours; the attention of the Transformer was one"
-        " already. The LSTM has none of them: its row shows what all other changes did."
+        "*Then* is from before we wrote kernels for the residual addition, the norm and the GELU; the Transformer's"
+        " attention already had one. The LSTM uses none of these kernels, so its row shows the effect of all other"
+        " changes."
     )
     left = [load(path) for path in sorted(first.glob("*.json")) if not (again / path.name).exists()]
     on_the_way = [row for result in left if (row := _row_on_the_way(result, attempts)) is not None]
     told = {row[0] for row in on_the_way}
     once = ", ".join(f"{one['name']} ({commit_of(one['environment'])})" for one in left if one["name"] not in told)
-    lines = ["## The same recipes again, as the code has grown faster", "", say, ""]
+    lines = ["## The same recipes rerun on faster code", "", say, ""]
     lines += _side_by_side(first, again, ("then", "now"))
     lines += _on_the_way_part(on_the_way)
     lines += [f"Trained once, and not repeated: {once}.", ""] if once else []
-    lines += ["### Before the kernels of a block", "", early, ""]
+    lines += ["### Compared with before the block kernels", "", early, ""]
     return lines + _side_by_side(before, again, ("then", "now"), some=True)
 
 
@@ -62,7 +66,7 @@ def _side_by_side(
         if some and not (first / path.name).exists():
             continue
         if not (first / path.name).exists():
-            raise InputError(f"{path}: must have its like, {first / path.name}, to be told beside it")
+            raise InputError(f"{path}: must have its like, {first / path.name}, to be listed beside it")
         before, after = load(first / path.name), load(path)
         one, other = ({k: v for k, v in result["recipe"].items() if k != apart} for result in (before, after))
         if one != other:

@@ -27,8 +27,8 @@ def tallied(study: StudyFolder) -> str:
     ledger = study.ledger()
     theirs = published(ledger)
     return (
-        f"Of {len(ledger)} statements ({theirs} of the paper's, and {len(ledger) - theirs} of ours that take one of"
-        f" those further): {tally(ledger)}."
+        f"{len(ledger)} statements ({theirs} from the paper, and {len(ledger) - theirs} of ours that extend one of"
+        f" them): {tally(ledger)}."
     )
 
 
@@ -53,25 +53,26 @@ def page(study: StudyFolder, results: Path) -> str:
         "",
         f"{tallied(study)} {_how_far(study)} {_cost(study.head())}",
         "",
-        "- Each statement has a line, taken from the published number: it is *reproduced* when the whole 95% interval"
-        " over seeds lies on the claimed side of it and the controls pass, *not reproduced* when it lies on the other.",
-        "- *Reproduced only …*: the test passes and a control does not, in the words of that control (its number comes"
-        " after *But*); or one of several readings of the statement passes and another does not.",
-        "- *Decided by*: where the statement has controls or several readings, the one that the verdict hung on; the"
-        " number before it is that of the statement as published.",
-        "- *Inconclusive*: the interval holds the line, or it lies on one side and a control did not pass, training"
+        "- Each statement has a *line*, a threshold taken from the published number. It is *reproduced* when the whole"
+        " 95% interval over seeds lies on the claimed side of the line and the controls pass, *not reproduced* when it"
+        " lies on the other side.",
+        "- *Reproduced only …*: the main test passes but a control fails (what follows “only” names that control; its"
+        " number comes after *But*), or one of several readings of the statement passes and another does not.",
+        "- *Decided by*: the test on which the verdict turned, where a statement has controls or several readings. The"
+        " number before it belongs to the statement as published.",
+        "- *Inconclusive*: the interval includes the line; or it lies on one side but a control did not pass, training"
         " failed, or Holm's correction over all tests asks for more (then with its p-value).",
         "- Scores and training dynamics are over all seeds of a cell (one architecture on one world), instruments over"
-        f" as many as stand beside each number: all, as a rule, where they decide a claim, {BESIDE_SEEDS} elsewhere.",
+        f" as many as each number states: all, as a rule, where they decide a claim, {BESIDE_SEEDS} elsewhere.",
         *_close(ledger),
-        "- Some cells went badly at a first try, for their learning rate or for want of weight decay, and were made"
-        " again by a changed recipe or rule: what they gave is in `benchmarks/results/h200/search` and in the cells'"
-        " own records, and why, in [log.md](log.md), which also lists every test that was changed after its first"
-        f" verdict had been seen. {len(AGAIN)} cells that had left statements open were made again, as announced there"
-        " before, on seeds that nobody had seen, some at another rate: only the second version counts. One cell that"
-        " went well (LSTM on bijection with replacement) has kept a rate that an older, looser rule chose.",
-        "- Numbers, intervals, controls and reasons of one: `.venv/bin/windtunnel claims results/paper --only ID`."
-        " Those on geometry and mechanism in plain words: [geometry.md](geometry.md).",
+        "- Some cells trained badly at first, because of their learning rate or missing weight decay, and were rerun"
+        " with a changed recipe or rule. Their first results are in `benchmarks/results/h200/search` and in the cells'"
+        " own records; the reasons are in [log.md](log.md), which also lists every test that was changed after its"
+        f" first verdict had been seen. {len(AGAIN)} cells that had left statements undecided were rerun on fresh"
+        " seeds, some at another learning rate, as announced in the log beforehand: only the rerun counts. One cell"
+        " that trained well (LSTM on bijection with replacement) has kept a rate that an older, looser rule chose.",
+        "- `.venv/bin/windtunnel claims results/paper --only ID` shows the numbers, intervals, controls and reasons of"
+        " one statement. [geometry.md](geometry.md) puts those on geometry and mechanism in plain words.",
         "",
         "## The verdicts",
         "",
@@ -89,11 +90,11 @@ def _cost(head: Mapping[str, Any]) -> str:
     cards = ", ".join(sorted({made["device"] for made in head["environments"] if "triton" in made["versions"]}))
     if not seconds.get("held"):
         return f"Its cells took {seconds['gpu']:,.0f} seconds of {cards or 'a GPU'}."
-    told = f"It held one {cards} for {seconds['held']:,.0f} seconds"
-    cells = f"the cells as they stand spent {seconds['gpu']:,.0f}, several of them side by side"
+    told = f"It occupied one {cards} for {seconds['held']:,.0f} seconds, including the first versions of cells that"
+    cells = f"The final cells add up to {seconds['gpu']:,.0f} seconds, because several ran side by side."
     apart = sum(sitting["seconds"] for sitting in head["sittings"] if sitting["device"] == "cpu")
-    rest = f" Some readings were made from the same weights on a CPU, in {apart:,.0f} more." if apart else ""
-    return f"{told}, first versions of cells that were made again included; {cells}.{rest}"
+    rest = f" Some readings were made from the same weights on a CPU, in a further {apart:,.0f} seconds."
+    return f"{told} were rerun. {cells}{rest * bool(apart)}"
 
 
 def _how_far(study: StudyFolder) -> str:
@@ -115,7 +116,7 @@ def _never(study: StudyFolder) -> str:
 def _close(ledger: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which of the decided ones the correction spared by little; nothing where there are none."""
     named = [e["id"] for e in ledger if e["outcome"] in DECIDED and CLOSE < (e["adjusted_p_value"] or 0.0)]
-    told = f"- Close to undecided, by Holm's count of all tests, at a corrected p-value above {CLOSE:g}: "
+    told = f"- Only just decided (p above {CLOSE:g} after Holm's correction): "
     return [f"{told}{', '.join(named)}."] if named else []
 
 

@@ -45,26 +45,32 @@ def part(folder: Path, study: StudyFolder | None) -> list[str]:
         far = interval(longer["entropy_mae_bits"]) if longer else ""
         rows.append([words, budget(recipe), *scores, far, published])
     rows += _filters(study.evidence()) if study is not None else []
-    columns = ["2.67M parameters each, unless said", BUDGET, "KL from the exact belief, bits"]
+    columns = ["2.67M parameters each, unless stated", BUDGET, "KL from the exact belief, bits"]
     columns += ["entropy error per sequence, bits", "of the averaged curve"]
     columns += ["per sequence at length 50, trained at 20", "the paper's entropy error at 20"]
     told = f"{' / '.join(sorted(devices))}; intervals are 95%, over seeds (over sequences where there is one)."
     told += (
         " On the HMM the target is the exact belief, and no Transformer has a position embedding; the optimiser is Muon"
         " where no other is named. Some recipes train longer than the networks of the study, and on other seeds, so"
-        " numbers differ a little from those of claims.md. The filters in italics tell how close is close: they are"
+        " numbers differ a little from those of claims.md. The filters in italics give a scale: they are"
         " exact but short of memory, and these chains forget quickly. The paper does not always say how it averaged its"
         " entropy errors, so its column is for orientation only: its 7.5e-5 is reached here by the averaged curve and"
         " by the KL, never per sequence."
     )
-    return ["## How close they get", "", " ".join([told, *on_recall(worlds)]), "", *table(columns, rows)]
+    return [
+        "## How close the recipes get to exact",
+        "",
+        " ".join([told, *on_recall(worlds)]),
+        "",
+        *table(columns, rows),
+    ]
 
 
 def _filters(evidence: Evidence) -> list[list[str]]:
     """Rows of those that were measured."""
     rows, metrics = [], ("kl_bits", "entropy_mae_bits", "curve_mae_bits")
     names = {f"window-{seen}": f"the exact filter of the last {seen} observations" for seen in (2, 4, 8)}
-    names["window-4-marginal"] = "the same of 4, started from what the header alone tells"
+    names["window-4-marginal"] = "the same of 4, started from what the header alone gives away"
     for name, words in names.items():
         with suppress(NotMeasured):
             scores = [f"{evidence.baseline('hmm', name, metric):.2g}" for metric in metrics]

@@ -1,7 +1,7 @@
 """docs/geometry.md, last part but one: readings that no statement of the paper asks for, and that bear on all of them.
 
 Nothing is judged here.  They answer what the authors wrote later, and what a reader will ask next: does a key do
-anything, does a random subspace tell as much, is what can be read also used?
+anything, does a random subspace show as much, is what can be read also used?
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ MATCHED = "hypotheses matched at random"
 def beside(evidence: Evidence) -> list[str]:
     """The section; nothing of a reading that was not made."""
     return [
-        "## Beside the statements",
+        "## Further readings",
         "",
-        "Not judged.",
+        "No verdicts here.",
         "",
-        "**What is read, and what is used.** Subspaces of the last layer that have to do with the belief: the"
-        " directions that an almost unpenalised linear map reads (*decoded*; with a penalty they are others: below),"
-        " those along which the layer moves with the belief (*written*), and those that the head looks at (*hypothesis"
-        " frame*, which after the last block moves the prediction by construction); the *entropy axis* is the direction"
-        " that such a map reads the entropy from. Each is set to its mean (bits of KL lost), and exchanged for that of"
-        " another episode (share of the way that the prediction moves to the belief there); in brackets how much more"
-        " that is than with random subspaces of equal rank. Random subspaces were tried on fewer sequences, and that"
-        " difference is taken on those alone, so it can be larger than the number before it.",
+        "**What is read, and what is used.** Four subspaces of the last layer: *decoded belief*, the directions that"
+        " an almost unpenalised linear map reads (a penalised map reads others: see below); *written belief*, the"
+        " directions along which the layer moves with the belief; *hypothesis frame*, the directions that the head"
+        " reads (after the last block these move the prediction by construction); and *entropy axis*, the direction"
+        " from which an almost unpenalised map reads the entropy. Each is set to its mean (bits of KL lost), and"
+        " exchanged for that of another episode (share of the way that the prediction moves to the belief there); in"
+        " brackets how much more that is than with random subspaces of equal rank. Random subspaces were tried on"
+        " fewer sequences, and that difference is taken on those alone, so it can be larger than the number before it.",
         "",
         *table(["network", "subspace", "bits lost without it", "moved by a swap"], list(_used(evidence))),
         "",
-        "**Keys that do something.** A cosine between keys can be changed without changing attention; the margin of the"
-        " row-centred query–key scores (own hypothesis against the rest, first layer, mean of heads) cannot. Its null"
-        " matches hypotheses at random, and is given as its mean.",
+        "**Do the keys affect attention?** A cosine between keys can be changed without changing attention; the margin"
+        " of the row-centred query–key scores (own hypothesis against the rest, first layer, mean of heads) cannot."
+        " Its null matches hypotheses at random, and is given as its mean.",
         "",
         *table(["network", "hypotheses", "margin"], list(_margins(evidence))),
         "",

@@ -24,7 +24,7 @@ from windtunnel.study.evidence import Evidence
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import SURVEYED
 from windtunnel.study.quantity import Quantity
-from windtunnel.study.verdict import INCONCLUSIVE, NOT, ONLY_AS, REPRODUCED, UNTESTED
+from windtunnel.study.verdict import INCONCLUSIVE, ONLY_AS, REPRODUCED, UNTESTED
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.stages import batch_told
 
@@ -33,18 +33,18 @@ UNKNOWABLE = "not identifiable"
 
 
 def answer(verdict: Entry) -> str:
-    """Holds, does not, or holds only …
+    """Reproduced, not reproduced, or reproduced only …
 
     >>> answer({"outcome": "reproduced only as", "only_as": "without the position control"})
-    'holds only without the position control'
+    'reproduced only without the position control'
     """
     if verdict["outcome"] == UNTESTED and UNKNOWABLE in verdict["reasons"][0]:
         return UNKNOWABLE
     if verdict["outcome"] == ONLY_AS:
-        return f"holds only {verdict['only_as']}"
-    plain = {REPRODUCED: "holds", NOT: "does not hold", INCONCLUSIVE: "undecided", UNTESTED: "not judged"}
+        return f"{REPRODUCED} only {verdict['only_as']}"
+    plain = {INCONCLUSIVE: "undecided", UNTESTED: "not judged"}
     back = verdict.get("held_back")
-    return plain[verdict["outcome"]] + (f" ({back})" if back else "")
+    return plain.get(verdict["outcome"], verdict["outcome"]) + (f" ({back})" if back else "")
 
 
 def section(entry: Entry) -> list[str]:
@@ -133,35 +133,36 @@ def made_of(recipe: Recipe) -> list[str]:
 
 
 def page(study: StudyFolder, results: Path) -> str:
-    """The whole page; what stands beside the statements comes from the benchmarks' result files as well."""
+    """The whole page; the further readings come from the benchmarks' result files as well."""
     ledger = {entry["id"]: entry for entry in study.ledger()}
     entries = [ledger[claim.id] for claim in GEOMETRIC]
     lines = [
-        "# Geometry and mechanism: which statements of the paper hold",
+        "# Geometry and mechanism: which statements of the paper are reproduced",
         "",
         "Written by `python docs/making/pages.py` from `results/paper`; do not edit. The verdicts are those of the"
         " ledger (`windtunnel claims results/paper`), in plain words. A statement",
         "",
-        "- *holds* when the interval over seeds lies on the claimed side of its line and its controls pass (each null"
-        " is the same instrument on something that carries no signal);",
-        "- *holds only …* when a control fails, in the words of that control;",
-        "- *does not hold* when the interval lies on the other side, or that of a control does while the rest is open;",
-        "- is *undecided* when an interval straddles, or when the test does not survive Holm's correction over all"
-        " claims, which is then said;",
-        "- is *not identifiable* when the data cannot tell;",
-        "- is *not judged* where a network has not been trained yet, has not learned its task (but for the stacked"
+        "- is *reproduced* when the interval over seeds lies on the claimed side of its line (the threshold named in"
+        " each section) and its controls pass (each null is the same instrument on something that carries no signal);",
+        "- is *reproduced only …* when a control fails; what follows *only* names it;",
+        "- is *not reproduced* when the interval lies on the other side, or a control's does while the rest is"
+        " undecided;",
+        "- is *undecided* when an interval straddles its line, or when the test does not survive Holm's correction over"
+        " all claims (this is then stated);",
+        "- is *not identifiable* when the data cannot decide it;",
+        "- is *not judged* where a network has not been trained yet, has not learned its task (except for the stacked"
         " LSTM, whose published counterpart had not either) or has no such tensor.",
         "",
-        "First in each section stands the statement itself; what comes after it puts the same question to networks"
-        " the paper does not speak of, without correction. Every line is a test of its own: the number with its 95%"
-        " interval, and on which side of which line the statement needs it. The readings behind it, with all their"
-        " nulls, are in `results/paper/cells/NAME.json` under `survey`; `windtunnel inspect NETWORK` makes the same of"
-        " a network of your own or of the zoo.",
+        "Each section begins with the statement itself; what follows puts the same question to networks that the paper"
+        " does not discuss, without correction. Every item of a list is a test of its own: the number with its 95%"
+        " interval, and on which side of which line the claim needs it. The readings behind it, with all their"
+        " nulls, are in `results/paper/cells/NAME.json` under `survey`; `windtunnel inspect NETWORK` takes the same"
+        " readings of a network of your own or of the zoo.",
         "",
-        "The surveys were made at the commits named at the end of this page. Instruments have been mended since, which"
-        " `docs/log.md` lists (*Read again*, below, tells what that moves): there nulls from untrained networks are"
-        " pooled over places (the verdicts count no more"
-        " than one draw a network), subspaces are ablated by their mean only, and ranges of positions not by zero.",
+        "The surveys were made at the commits named at the end of this page. Instruments have been corrected since"
+        " (`docs/log.md` lists how; *Measured again*, below, shows what changes). In these older surveys, nulls from"
+        " untrained networks are pooled over places (the verdicts count at most one draw per network), subspaces are"
+        " ablated only by their mean, and ranges of positions are not ablated by zero.",
         "",
         *table(
             ["statement", "published", "asked of", "answer"],

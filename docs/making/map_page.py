@@ -14,7 +14,7 @@ def page(root: Path) -> str:
     """The whole page, of a repository."""
     package = root / "windtunnel"
     lines = [
-        "# The house",
+        "# Map of the source",
         "",
         "Written by `python docs/making/pages.py` from the files themselves; do not edit. A room imports only from"
         " those above it; [CONTRIBUTING.md](../CONTRIBUTING.md) says how to add to one.",

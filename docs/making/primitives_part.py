@@ -26,10 +26,10 @@ def in_short(study: StudyFolder) -> str:
         [
             *markdown(["", *(f"{primitive}<br>{world}" for primitive, world in worlds)], body),
             "",
-            f"✓ realised: the 95% interval over seeds lies above {REALISED:g}; ✗ absent: below {ABSENT:.2f}; ◐ between;"
-            f" ? undecided. {FAILED} worse, beyond chance, than the predictor that lacks the primitive: such a network"
-            " lacks more than that (it sees too little, or its training failed), so nothing is shown about the"
-            " primitive itself.",
+            f"✓ realised: the whole 95% interval over seeds is above {REALISED:g}. ✗ absent: below {ABSENT:.2f}. ◐"
+            f" partial: in between. ? undecided. {FAILED} no verdict on the primitive: the network does worse than the"
+            " predictor that lacks it, by more than chance, so something else is missing too (it sees too little, or"
+            " its training failed).",
             "",
             _budgets(study, worlds, [name for (other, name), _ in found if not other]),
             "",
@@ -75,8 +75,9 @@ def _budgets(study: StudyFolder, worlds: list[Place], names: list[str]) -> str:
         differs += ["no sweep"] * any("sweep" not in cell for cell, _ in known)
         if differs:
             exceptions.append(f"{name} ({', '.join(differs)})")
-    rule = "In each world all networks saw the same number of training sequences and had a learning-rate sweep each"
-    return f"{rule}, except {' and '.join(exceptions)}." if exceptions else f"{rule}."
+    rule = "In each world, all networks saw the same number of training sequences and each had its own learning-rate"
+    rule += " sweep."
+    return f"{rule} Exceptions: {' and '.join(exceptions)}." if exceptions else rule
 
 
 def _order(other: bool, name: str) -> tuple[bool, int, str]:

@@ -22,16 +22,16 @@ def section(results: Path) -> list[str]:
     rows = [_row(name, [row for row in found["resurvey"] if row["network"] == name]) for name in found["networks"]]
     moved = [_moved(row["network"], one) for row in found["resurvey"] for one in row["moved"]]
     changed = [f"{one['claim']} would be {one['now']}, not {one['then']}" for one in found["verdicts"]]
-    told = "; ".join(changed) or f"none of the {found['claims']} verdicts would be another"
+    told = "; ".join(changed) or f"none of the {found['claims']} verdicts changes"
     return [
-        "## Read again",
+        "## Measured again, with corrected instruments",
         "",
-        "Instruments have been mended since these surveys were made. The networks of the study that ship with the"
-        " package (one seed of a cell each, stored in half precision) were read again, by the instruments as they were"
-        f" at commit {commit_of(found['environment'])} (revision {found['revision']}): everything that the study had"
-        " asked of that seed, on the same episodes (`benchmarks/resurvey.py`,"
-        f" `benchmarks/results/{FILE}`). A reading *moved* if its interval then and its interval now do not overlap."
-        f" With all the new readings in the place of the old ones, {told}.",
+        "Instruments have been corrected since these surveys were made. The networks of the study that ship with the"
+        " package (one seed of a cell each, stored in half precision) were measured again, with the instruments as"
+        f" they were at commit {commit_of(found['environment'])} (revision {found['revision']}): everything that the"
+        f" study had asked of that seed, on the same episodes (`benchmarks/resurvey.py`, `benchmarks/results/{FILE}`)."
+        " A reading *moved* if its interval then and its interval now do not overlap. With all new readings in place"
+        f" of the old ones, {told}.",
         "",
         *table(["network", "readings then and now", "moved", "p crossed 0.05", "only now", "only then"], rows),
         *(["Moved:", "", *(f"- {line}" for line in moved), ""] if moved else []),

@@ -37,12 +37,13 @@ def section(results: Path) -> list[str]:
         cells = [f"{mine[p]['r_squared']:.2f} → {mine[p]['moved']:.3f}" for p in penalties]
         told.append([network, target, *cells, f"{sum(row['random'] for row in mine.values()) / len(mine):.3f}"])
     return [
-        "**Which reader?** R² of a linear map from the stream after the last block (on episodes that it was not fitted"
-        " on, position regressed out), and how far a swap of the directions that this very map reads moves the"
-        " prediction to the donor's belief; by the map's ridge penalty, in units of the mean variance of a direction."
-        f" Networks of `zoo/`, one seed each (`benchmarks/decoded.py`, `benchmarks/results/{FILE}`). The map that reads"
-        " best leans on quiet directions, and moving them does next to nothing; one that may not reads less,"
-        " along directions that carry the prediction. Directions that tell a quarter of the entropy or more do not.",
+        "**What is read depends on the reader.** R² of a linear map from the stream after the last block (on episodes"
+        " that it was not fitted on, position regressed out), and how far a swap of the directions that this very map"
+        " reads moves the prediction to the donor's belief; by the map's ridge penalty, in units of the mean variance"
+        f" of a direction. Networks of `zoo/`, one seed each (`benchmarks/decoded.py`, `benchmarks/results/{FILE}`)."
+        " The map that reads best relies on directions of small variance, and moving the stream along them does next"
+        " to nothing. A map kept off them by the penalty reads less, but along directions that carry the prediction."
+        " Directions from which a quarter or more of the entropy can be read do not carry the prediction.",
         "",
         *table(["network", "target", *(f"penalty {p:g}" for p in penalties), "random directions"], told),
     ]
@@ -53,7 +54,7 @@ def finding(results: Path) -> tuple[str, str] | None:
     rows = rows_of(results)
     networks: list[str] = list(dict.fromkeys(row["network"] for row in rows))
     belief = {name: [r for r in rows if r["network"] == name and r["target"] == "belief"] for name in networks}
-    if not {ONE} < {*networks} or not all(belief.values()):  # the sentence says "likewise in", so it needs another one
+    if not {ONE} < {*networks} or not all(belief.values()):  # the sentence says "in others", so it needs another one
         return None
     best = {name: max(mine, key=lambda row: row["r_squared"]) for name, mine in belief.items()}
     used = {}
@@ -73,19 +74,19 @@ def finding(results: Path) -> tuple[str, str] | None:
         for key in ("r_squared", "moved")
     )
     brief = (
-        "Not necessarily. The linear map that best reads the belief after an HMM Transformer's last block (R²"
-        f" {first['r_squared']:.2g}) uses directions that hardly matter: swapping them with another episode's moves the"
-        f" prediction {first['moved']:.2g} of the way. A worse map (R² {second['r_squared']:.2g}) uses directions that"
-        f" move it {second['moved']:.2g} of the way (one network; likewise {len(others)} other"
-        f" network{'s' * (len(others) > 1)})."
+        "Not necessarily. The linear map that reads the belief best after an HMM Transformer's last block (R²"
+        f" {first['r_squared']:.2g}) relies on directions that hardly matter: swapping in another episode's values"
+        f" along them moves the prediction only {first['moved']:.2g} of the way to that episode's belief. A worse map"
+        f" (R² {second['r_squared']:.2g}) relies on directions that move it {second['moved']:.2g} of the way. (One"
+        f" network; the same holds in {len(others)} other{'s' * (len(others) > 1)}.)"
     )
     return brief, (
-        f"The linear map that best reads the HMM Transformer's belief (R² {first['r_squared']:.2g}) uses directions"
-        " that hardly matter to the network: swapped with another episode's, they move the prediction"
-        f" {first['moved']:.2g} of the way. With a stronger penalty the map reads less ({second['r_squared']:.2g}), but"
-        f" along directions that move the prediction {second['moved']:.2g} of the way. Likewise in {alike} (such maps:"
-        f" R² {span_read}, moved {span_moved}). So a good probe shows neither that a belief is used nor that it is not."
-        " The entropy can be read as well, but no direction that carries a quarter of it or more moves the prediction"
-        f" (at most {max(row['moved'] for row in entropy):.2g}). One network each ([geometry.md](geometry.md), beside"
-        " the statements)."
+        f"The linear map that reads the HMM Transformer's belief best (R² {first['r_squared']:.2g}) relies on"
+        " directions that hardly matter to the network: swapping in another episode's values along them moves the"
+        f" prediction only {first['moved']:.2g} of the way to that episode's belief. With a stronger penalty the map"
+        f" reads less ({second['r_squared']:.2g}), but along directions that move the prediction {second['moved']:.2g}"
+        f" of the way. The same holds in {alike} (such maps: R² {span_read}, moved {span_moved}). So a good probe shows"
+        " neither that a belief is used nor that it is not. The entropy can be read as well, but no direction that"
+        f" carries a quarter of it or more moves the prediction (at most {max(row['moved'] for row in entropy):.2g})."
+        " One network each ([geometry.md](geometry.md), *Further readings*)."
     )

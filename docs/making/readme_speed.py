@@ -42,9 +42,9 @@ def speed(results: Path) -> str:
         f"{result['environment']['device']}, sampling included. The recipes of these networks have batches of {small}."
         " The matrix rate is that of a large bfloat16 product on the same card"
         f" ({result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s); the share is that at batches of {large}. The last three"
-        " columns are seconds of training until the KL on validation episodes is that small: the median over five"
-        " seeds, unless a number says how many of them got there, without compiling, at the recipe's batch."
-        f" {CHANGED}: with other settings, such as a batch that grows (docs/records.md)."
+        " columns are seconds of training, without compilation and at the recipe's batch size, until the validation KL"
+        " is that small: the median over five seeds; a bracket says how many seeds got there where not all did."
+        f" {CHANGED}: with settings other than the recipe's, such as a growing batch (docs/records.md)."
     )
     return "\n".join([*markdown(columns, rows), "", note])
 

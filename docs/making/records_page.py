@@ -38,17 +38,17 @@ def page(attempts: list[Attempt]) -> str:
     lines = [
         "# Records: time to fidelity",
         "",
-        "Written by `python docs/making/pages.py` from `benchmarks/results/*/records/`; do not edit. Seconds of"
-        " training of one network alone until its KL on validation episodes is that small: the median over all"
-        " seeds (one that never got there counts as the slowest), fastest and slowest of those that did; set-up"
-        " (building, compiling, capturing) and validation are not on the clock. Set-up is given twice: for the first"
-        " seed, which compiles (with an asterisk: an earlier process had filled the compiler's cache), and as the"
-        " median of the later ones, which in the same process find that done."
-        " A network is looked at a few times a second (`every_s` in the files), so times are that coarse."
-        " A pass is confirmed on 20,000 further validation episodes unless the file says otherwise. A record is"
-        " replaced only by an attempt of at least five seeds that is faster at p < 0.01 (one-sided rank-sum test). A"
-        " world with other settings than the usual ones, which are then named, has records of its own."
-        + "".join(f" {line}" for line in on_recall(one.key[1] for one in attempts)),
+        "Written by `python docs/making/pages.py` from `benchmarks/results/*/records/`; do not edit. Each row"
+        " gives the seconds that one network, training alone, needs to bring its validation KL down to the target: the"
+        " median over all seeds (a seed that never gets there counts as the slowest), and the fastest and slowest of"
+        " those that do. The clock excludes set-up (building, compiling, capturing) and validation. Set-up is listed"
+        " separately: first for the first seed, which compiles (an asterisk: the compiler's cache was already filled by"
+        " an earlier process), then as the median of the later seeds, which reuse that work in the same process. The"
+        " network is validated a few times a second (`every_s` in the files), which limits the resolution. Reaching a"
+        " target counts only once it is confirmed on 20,000 further validation episodes, unless the file says"
+        " otherwise. A record is replaced only by an attempt of at least five seeds that is faster at p < 0.01"
+        " (one-sided rank-sum test). A world whose settings differ from the usual ones (they are then named) has"
+        " records of its own." + "".join(f" {line}" for line in on_recall(one.key[1] for one in attempts)),
         "",
     ]
     if not attempts:

@@ -49,7 +49,10 @@ def reach_part(folder: Path) -> list[str]:
     lines = ["## Every recipe", "", made_with(results[0]["environment"]), ""]
     lines += table([*shape, "accuracy (exact)", "seconds: training + set-up", "commit"], rows)
     shared = [f"{result['name']}: {result['note']}" for result in results if result.get("note")]
-    noted = f"; with an asterisk, the card was shared ({'; '.join(shared)}), so that they tell no speed" * bool(shared)
+    noted = (
+        f"; with an asterisk, the card was shared ({'; '.join(shared)}), so those seconds say nothing about speed"
+        * bool(shared)
+    )
     lines += [f"Training seconds are those of all seeds together{noted}.", ""]
     columns = [
         "recipe",
@@ -59,7 +62,7 @@ def reach_part(folder: Path) -> list[str]:
         "KL, new positions",
         "entropy error, new positions",
     ]
-    lines += ["## Beyond the trained length of 20", ""]
+    lines += ["## Errors beyond the trained length of 20", ""]
     return lines + table(columns, longer)
 
 
@@ -69,7 +72,7 @@ def page(results: Path, study: StudyFolder | None) -> str:
         "# Results",
         "",
         "Written by `python docs/making/pages.py` from `benchmarks/results/`; do not edit. Intervals are 95%, over"
-        " seeds where a recipe has several and over sequences otherwise. `docs/log.md` tells what was tried, and what"
+        " seeds where a recipe has several and over sequences otherwise. `docs/log.md` lists what was tried, and what"
         " failed.",
         "",
     ]
@@ -87,7 +90,9 @@ def page(results: Path, study: StudyFolder | None) -> str:
     lines += sampling_part(results / "h200" / "sampling.json", "a GPU")
     lines += sampling_part(results / "cpu" / "sampling.json", "a CPU")
     lines += bench_part(results / "h200" / "profile.json", "Where the time goes, on a GPU")
-    lines += bench_part(results / "h200" / "growth.json", "As networks, batches and sequences grow, on a GPU")
+    lines += bench_part(
+        results / "h200" / "growth.json", "Speed and memory as networks, batches and sequences grow, on a GPU"
+    )
     lines += bench_part(results / "h200" / "compile.json", "Starting and compiling, on a GPU")
     lines += ways_part(results / "cpu" / "cpu-paths.json")
     lines += bench_part(results / "cpu" / "bench.json", "Where the time goes, on a CPU")

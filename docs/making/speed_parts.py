@@ -133,19 +133,28 @@ def kernels_part(path: Path) -> list[str]:
         timed = [f"{part[key]:.3f}" for key in ("forward_ms", "both_ms") for part in (ours, twin)]
         rows.append([row["kernel"], *timed, f"{twin['both_ms'] / ours['both_ms']:.1f} ×"])
         if told:
-            instead = row.get("instead", {"what": "the twin", **twin})
+            instead = row.get("instead", {"what": "the reference", **twin})
             ratio = instead["both_ms"] / ours["both_ms"]
             rows[-1] += [instead["what"], f"{instead['both_ms']:.3f}", f"{ratio:.1f} ×"]
-    columns = ["kernel", "forward, ms", "compiled twin", "both ways, ms", "compiled twin", "as fast, both ways"]
+    columns = [
+        "kernel",
+        "forward, ms",
+        "compiled reference",
+        "both ways, ms",
+        "compiled reference",
+        "as fast, both ways",
+    ]
     columns += ["without the kernel", "both ways, ms", "as fast as that"] * told
     where = made_with(result["environment"])
     if told:
-        where += f", commit {commit_of(result['environment'])}. The twin is what a kernel is tested equal to; what a"
-        where += f" network would run without the kernel stands beside it.{_note(result)}"
+        where += f", commit {commit_of(result['environment'])}. The reference is the plain code that a kernel is"
+        where += " tested to equal; what a network would run without the kernel is listed beside it."
+        where += _note(result)
     else:
-        where += ", beside other work on the card: the ratios count. The twin is what a kernel is tested equal to; for"
-        where += " attention and the core of Mamba something else would serve without the kernel, not measured here."
-    return ["## Kernels against their plain twins", "", where, "", *table(columns, rows)]
+        where += ", beside other work on the card: the ratios count. The reference is the plain code that a kernel is"
+        where += " tested to equal; for attention and the core of Mamba something else would serve without the kernel,"
+        where += " not measured here."
+    return ["## Kernels against their reference implementations", "", where, "", *table(columns, rows)]
 
 
 def _note(result: dict[str, Any]) -> str:
@@ -210,9 +219,11 @@ def ways_part(path: Path) -> list[str]:
     where += f" `OMP_WAIT_POLICY` was {result['omp_wait_policy']} (the command line sets it to PASSIVE)."
     verdict = f"Faster by the step than what training takes: {'; '.join(faster)}." if faster else "None was faster."
     if any(row["way"] == TOGETHER for row in result["rows"]):
-        verdict += " *Two at a time* are two networks, a process and a thread each; the time is that of one step of one"
-        verdict += " of them; `windtunnel reproduce` makes its cells side by side for that reason."
-    return ["## Ways to take a step on a CPU", "", where, verdict, "", *table(columns, rows)]
+        verdict += (
+            " *Two at a time* are two networks, a process and a thread each; their time is the wall time over the"
+        )
+        verdict += " steps of both. `windtunnel reproduce` makes its cells side by side for that reason."
+    return ["## Alternatives for the training step on a CPU", "", where, verdict, "", *table(columns, rows)]
 
 
 def bench_part(path: Path, title: str) -> list[str]:
@@ -224,6 +235,6 @@ def bench_part(path: Path, title: str) -> list[str]:
     place = result["environment"]
     there = {section: result[section] for section in BESIDE if result.get(section)}
     lines = [line for made in tables(there) for line in (f"### {made.title}", "", *table(made.columns, made.rows))]
-    where = f"{made_with(place)}, commit {commit_of(place)}; as `windtunnel bench` tells it."
+    where = f"{made_with(place)}, commit {commit_of(place)}; as `windtunnel bench` prints it."
     said = ". ".join([*notes(result), *filter(None, [result.get("note")])])
     return [f"## {title}", "", where, "", *lines, *([f"{said}.", ""] if said else [])]

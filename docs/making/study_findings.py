@@ -65,29 +65,29 @@ def filtering(evidence: Evidence) -> tuple[str, str]:
     stacks = ("hmm-lstm-stacked", "hmm-lstm-stacked-swept")  # with the paper's shape and optimiser; with ours
     theirs, ours = (evidence.score(cell, "entropy_mae_bits").mean for cell in stacks)
     _need(math.isclose(theirs, guess, rel_tol=SAME_ERROR), "the paper's stack does not stay at a uniform guess")
-    _need(math.isclose(ours, header, rel_tol=SAME_ERROR), "our stack does not stay at what the header alone tells")
+    _need(math.isclose(ours, header, rel_tol=SAME_ERROR), "our stack does not stay at what the header alone gives away")
     their_size, our_size = (f"{evidence.cell(cell)['parameters'] / 1e6:.3g}M" for cell in stacks)
     trained = f"{evidence.cell(stacks[0])['sequences'] / 1e6:.2g}M"  # sequences; the paper gives its own in steps
     part = evidence.cell("hmm-mlp-position")["sequences"] / evidence.cell("hmm-mlp")["sequences"]
     brief = (
         f"All four learn it. Entropy error: Transformer {transformer} bits, Mamba {mamba}, LSTM with residual blocks"
-        f" {lstm}, MLP that sees the context {mlp}; a uniform guess has {guess:.2g}. What fails is an MLP that sees"
-        f" one position at a time (trained for {part:.2g} of the sequences), and an LSTM stacked without skip"
-        " connections: with the paper's shape and optimiser it stays at a uniform guess"
-        f" ({theirs:.2g}) for all of its {trained} sequences (the paper trains for about 100,000 steps or more);"
+        f" {lstm}, MLP that sees the context {mlp}; a uniform guess has {guess:.2g}. Two variants fail. One is an MLP"
+        f" that sees only one position at a time (trained on {part:.2g} times as many sequences as the other MLP). The"
+        " other is an LSTM stacked without skip connections: with the paper's shape and optimiser it stays at a uniform"
+        f" guess ({theirs:.2g}) throughout its {trained} sequences (the paper trains for about 100,000 steps or more);"
         f" with our optimiser, at {our_size} parameters, it learns only what the header alone gives away ({ours:.2g})."
     )
     return brief, (
-        "Trained on the exact belief as target, at 2.67M parameters and equal budget, the entropy error per sequence is"
+        "With the exact belief as target, 2.67M parameters and equal budgets, the entropy error per sequence is"
         f" {transformer} bits for the Transformer, {mamba} for Mamba, {lstm} for an LSTM with residual blocks and {mlp}"
         f" for an MLP that sees the context; a uniform guess has {guess:.2g}. The published failures belong to an MLP"
-        " that sees one position, and to an LSTM stacked without skip connections. In the paper's shape"
-        f" ({their_size}) and with its optimiser that LSTM stays at a uniform guess, {theirs:.3f} bits, for all of its"
-        f" {trained} sequences; the paper trains for about 100,000 steps or more. (The published LSTM is there too:"
-        f" 0.411, where a uniform guess has {released:.3f} on the prior of the released code.) At {our_size}, with our"
-        f" optimiser and a learning rate of its own, it ends at {ours:.3f}, which is what the header alone gives away"
-        f" ({header:.3f}). These chains forget quickly: an exact filter that sees only the last four observations has"
-        f" {window:.2g}, or {started:.2g} if it starts from what the header alone gives away."
+        f" that sees one position, and to an LSTM stacked without skip connections. In the paper's shape ({their_size})"
+        f" and with its optimiser that LSTM stays at a uniform guess, {theirs:.3f} bits, throughout its {trained}"
+        " sequences; the paper trains for about 100,000 steps or more. (The published LSTM is at that level too: it"
+        f" scores 0.411; a uniform guess scores {released:.3f} on the prior of the released code.) At {our_size}, with"
+        f" our optimiser and a learning rate of its own, it ends at {ours:.3f}, which is what the header alone gives"
+        f" away ({header:.3f}). These chains forget quickly: an exact filter that sees only the last four observations"
+        f" has {window:.2g}, or {started:.2g} if it starts from what the header alone gives away."
     )
 
 
@@ -114,10 +114,11 @@ def binding(evidence: Evidence) -> tuple[str, str]:
         f" has {pairs}." * mixed
     )
     brief = (
-        f"Both can, and so can linear attention. In bijection with replacement, binding is realised to a share of"
-        f" {mamba} by Mamba, {lstm} by the LSTM and {linear} by linear attention. Recall of {pairs} pairs, trained on"
-        f" {episodes}, is harder: Transformer {transformer}, linear attention {linear_recall}, Mamba {learnt} and only"
-        f" with {times:.2g} times the sequences. The LSTM failed to train there, so nothing follows from it."
+        f"Both can, and so can linear attention. In bijection with replacement, Mamba realises a share of {mamba} of"
+        f" binding, the LSTM {lstm} and linear attention {linear}. Recall of {pairs} pairs, after training on"
+        f" {episodes}, is harder: the Transformer realises {transformer} and linear attention {linear_recall}; Mamba"
+        f" succeeds {learnt}, and only with {times:.2g} times the training sequences. The LSTM failed to train there,"
+        " which says nothing about binding."
     )
     return brief, (
         f"Looking up what was bound before, in bijection with replacement: Mamba realises a share of {mamba} of it and"
@@ -153,8 +154,9 @@ def length(evidence: Evidence) -> tuple[str, str]:
     bare, learned, other, least = (_error(evidence, cell, "length-50") for cell in at_50)
     brief = (
         f"Only without position embeddings: {bare} bits at 50, against {learned} with learned ones. Much further out,"
-        f" at positions 21 to 200, only Mamba stays below that line ({mamba}, from {home} at 20); this Transformer is"
-        f" off by {large}, a smaller one by {small}, the LSTM by {lstm}. (The MLP cannot read longer inputs.)"
+        f" at positions 21 to 200, only Mamba stays below {LINES[50]:g} bits: its error is {mamba} ({home} at length"
+        f" 20), against {large} for this Transformer, {small} for a smaller one and {lstm} for the LSTM. (The MLP"
+        " cannot read longer inputs.)"
     )
     return brief, (
         f"Trained on 20 observations and tested at positions 21 to 200, Mamba is off by {mamba} bits ({home} at 20),"
@@ -178,17 +180,18 @@ def pictures(evidence: Evidence) -> tuple[str, str]:
     shares = sorted(way.mean for way in ways.values())
     here = f"{shares[0]:.2g} to {shares[-1]:.2g}"
     brief = (
-        "None of the three holds. In bijection, first-layer keys are less orthogonal than random vectors, and the most"
-        f" important head accounts for {here} of what all heads do, depending on how it is removed (with replacement"
-        " this is undecided). Mamba's clusters are the symbols just seen, and an untrained network has them too."
+        "None of the three is reproduced. In bijection, first-layer keys are less orthogonal than random vectors; the"
+        f" most important head accounts for {here} of the damage done by removing the heads one at a time, depending on"
+        " how they are removed (with replacement, the question is undecided). Mamba's clusters correspond to the symbol"
+        " just seen, not to the hidden state, and an untrained network has them too."
     )
     return brief, (
         "In bijection, the first layer's keys of the hypotheses are further from orthogonal than random vectors. The"
-        f" largest head accounts for {ways['zero'].brief(2)} of what all heads do when it is set to zero, and for"
-        f" {ways['mean'].brief(2)} when it is set to its mean: not for most of it (set to zero, with replacement,"
-        f" {min(there.values):.2g} to {max(there.values):.2g} on {len(there.values)} seeds). The five clusters of"
-        f" Mamba's last layer are not the hidden states (adjusted Rand {states:.2g}) but the symbols just seen"
-        f" ({symbols:.2g}), as they are in an untrained network."
+        " largest head accounts for less than half of the damage done by removing the heads one at a time:"
+        f" {ways['zero'].brief(2)} of it when each is set to zero, {ways['mean'].brief(2)} when each is set to its mean"
+        f" (with replacement, set to zero, {min(there.values):.2g} to {max(there.values):.2g} on {len(there.values)}"
+        " seeds). The five clusters of Mamba's last layer correspond not to the hidden states (adjusted Rand"
+        f" {states:.2g}) but to the symbol just seen ({symbols:.2g}), as they do in an untrained network."
     )
 
 
@@ -197,8 +200,9 @@ def what_holds(evidence: Evidence) -> tuple[str, str]:
     kl = evidence.score("bijection-transformer", "kl_bits").mean
     uniform = evidence.baseline("bijection", "uniform", "kl_bits")
     brief = (
-        f"All three hold: the first two in a bijection Transformer that is {kl:.2g} bits from exact, the third on the"
-        " HMM. That the streams of earlier positions are still needed half-way up is not reproduced."
+        f"All three are reproduced: the first two in a bijection Transformer that is {kl:.2g} bits from exact, the"
+        " third on the HMM. A related statement is not: that half-way up, the network still needs the residual streams"
+        " of earlier positions."
     )
     return brief, (
         f"In a bijection Transformer that is {kl:.2g} bits from exact (a uniform guess: {uniform:.2g}), attention"
@@ -245,13 +249,13 @@ FINDINGS = (
     ),
     Finding(
         "Keys of the hypotheses are orthogonal; one head dominates; Mamba's last layer has a cluster for each state.",
-        "Three well-known pictures do not hold.",
+        "Three published pictures are not reproduced.",
         {"orthogonal-keys": NOT, "one-frame-head": NOT, "mamba-five-clusters": NOT},
         pictures,
     ),
     Finding(
         "Attention sharpens with depth; no layer can be spared; the belief can be read from the residual stream.",
-        "Three other statements hold.",
+        "Three other statements are reproduced.",
         {"sharpening": REPRODUCED, "every-layer": REPRODUCED, "belief-readable": REPRODUCED, "roles": ONLY_AS},
         what_holds,
     ),

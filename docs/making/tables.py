@@ -73,7 +73,7 @@ def on_recall(worlds: Iterable[str]) -> list[str]:
         return []
     return [
         f"On recall every episode of training has all {usual.pairs} pairs here; the study trains on episodes of up to"
-        " so many, which are easier to learn from."
+        " that many, which are easier to learn from."
     ]
 
 

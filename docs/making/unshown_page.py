@@ -44,8 +44,8 @@ def section(results: Path) -> list[str]:
         " seeds; then the same search on untrained networks and on other episodes' beliefs."
         f" {len(some['recipe']['seeds'])} seeds, {some['recipe']['steps']:,} steps of {some['recipe']['batch']:,},"
         f" {some['survey_settings']['episodes']} episodes (`benchmarks/unshown.py`, `benchmarks/results/{FILE}`;"
-        f" {made_with(found['environment'])}, commit {commit_of(found['environment'])}). How much was learnt is told by"
-        " the window: the exact filter of that many observations predicts the next symbol as well.",
+        f" {made_with(found['environment'])}, commit {commit_of(found['environment'])}). The *window* says how much was"
+        " learnt: an exact filter that sees only that many observations predicts the next symbol equally well.",
         "",
         *table(["world", "KL of the next symbol, bits", *READ.values()], rows),
     ]
@@ -93,19 +93,21 @@ def finding(results: Path) -> tuple[str, str] | None:
     if not clear or max(here) > SMALL:
         return None
     each = enumerated(f"{value:.2g}" for value in sorted(past))
-    wide = ", but seeds differ so much that their interval holds 0" * (Quantity.of_seeds(past).low <= 0)
+    wide = "the seeds differ so much that their interval includes 0" * (Quantity.of_seeds(past).low <= 0)
     brief = (
-        f"No, as long as the belief helps. Trained on the next symbol alone, a Transformer represents the belief on"
-        f" chains with sharper rows (R² {read.mean:.2g}, untrained {blank:.2g}; {each} of what the last two"
-        f" observations leave open{wide}). On the paper's chains it represents nothing beyond those"
-        f" two ({len(here)} seeds each)."
+        "No, as long as knowing the belief helps. Trained only to predict the next symbol, a Transformer represents the"
+        f" belief on chains with sharper rows: a linear map reads it with R² {read.mean:.2g} (untrained:"
+        f" {blank:.2g}). Of what the last two observations leave unexplained it reads {each}, seed by seed"
+        f"{f', but {wide}' if wide else ''}. On the paper's chains it finds nothing beyond those two observations."
+        f" ({len(here)} seeds each.)"
     )
     return brief, (
         "Trained on the next observation alone, a Transformer represents the belief about the hidden state where that"
         f" helps it. On chains with sharper rows (concentration 0.3) a linear map reads R² {read.mean:.2g} of the"
-        f" belief (untrained {blank:.2g}), {more.mean:.2g} of what the distribution that it was trained on leaves open"
-        f" ({nothing:.2g}) and {each} of what the last two observations leave open, seed by seed"
-        f" (in no null more than {drawn:.2g}{wide}). On the paper's chains, whose next symbol hardly depends on more"
-        f" than the last one, it finds nothing beyond two observations ({min(here):.2g} to {max(here):.2g}), within our"
-        f" budget. {len(here)} seeds each ([geometry.md](geometry.md), beside the statements)."
+        f" belief (untrained {blank:.2g}) and {more.mean:.2g} of what the distribution that it was trained on leaves"
+        f" unexplained ({nothing:.2g}). Of what the last two observations leave unexplained it reads {each}, seed by"
+        f" seed (no null exceeds {drawn:.2g}{f'; but {wide}' if wide else ''}). On the paper's chains, where the next"
+        " symbol depends on little more than the last one, it finds nothing beyond two observations"
+        f" ({min(here):.2g} to {max(here):.2g}), within our budget. {len(here)} seeds each"
+        " ([geometry.md](geometry.md), *Further readings*)."
     )

@@ -165,7 +165,7 @@ def test_an_earlier_step(runs, output):
         ("", ["evaluate must be followed by the folder of a run"]),
         ("--json", ["found '--json'", "evaluate must be followed by"]),
         ("nowhere", ["nowhere: there is no such folder"]),
-        ("deep", ["deep: holds runs, but is none itself", "`windtunnel evaluate deep/bijection`"]),
+        ("deep", ["deep: holds runs, but is not one itself", "`windtunnel evaluate deep/bijection`"]),
         ("deep/bijection/seed-0", ["must be a run folder (it has no recipe.json)"]),
         ("hmm/recipe.json", ["must be a folder, but is a file"]),
         ("deep/bijection --length 5", ["length = 5", "at most symbols = 4"]),
@@ -265,19 +265,19 @@ def broken(place: Path, step: int) -> None:
 def test_weights_of_a_training_that_diverged_are_told_as_such(tmp_path, refusal, capsys):
     tunnel, place = wt.tunnels.HMM(states=2, symbols=3, length=4), tmp_path / "run"
     options = {"preset": "quick", "params": 2000, "lr": 1e30, "warmup": 0, "device": "cpu"}
-    with pytest.raises(wt.training.Diverged, match="the last weights kept are of step 1, which may predict no numbers"):
+    with pytest.raises(wt.training.Diverged, match="the last weights kept are from step 1, which may predict NaN"):
         wt.train(tunnel, "transformer", steps=20, out=place, **options)
     assert main(["evaluate", str(place), "--episodes", "50", "--device", "cpu"]) == 2
     _, line = capsys.readouterr().err.splitlines()
     assert line == (
-        f"windtunnel: error: {place}: the weights of step 1, seed 0, predict no numbers because training diverged: "
+        f"windtunnel: error: {place}: the weights of step 1, seed 0, predict NaN because training diverged: "
         "a lower learning rate in another folder may help"
     )
     assert main(["inspect", str(place), "--only", "keys", "--device", "cpu"]) == 2  # and at once
     assert capsys.readouterr().err.splitlines()[-1] == line and not (place / "survey.json").exists()
     for command in ("report", "figures"):  # what it is sent to says the same
         line = refusal(command, place, "--no-zoo")
-        assert "goes on, or says why it cannot" in line and f"`windtunnel evaluate {place}`" in line
+        assert "resumes it, or says why it cannot" in line and f"`windtunnel evaluate {place}`" in line
 
 
 def test_earlier_weights_of_a_training_that_diverged_are_offered(runs, tmp_path, capsys):
@@ -289,7 +289,7 @@ def test_earlier_weights_of_a_training_that_diverged_are_offered(runs, tmp_path,
     words = ["evaluate", str(place), "--episodes", "50", "--device", "cpu"]
     assert main(words) == 2
     told = capsys.readouterr().err.splitlines()[-1]
-    assert f"the weights of step {second}, seed 0, predict no numbers because training diverged" in told
+    assert f"the weights of step {second}, seed 0, predict NaN because training diverged" in told
     assert told.endswith(f", `--step {first}` takes earlier weights")
     assert main([*words, "--step", str(first)]) == 0
 
@@ -299,8 +299,8 @@ def test_a_finished_training_did_not_diverge_and_a_length_may_be_too_much(runs, 
     shutil.copytree(runs / "hmm", place)
     broken(place, 10)
     words = ("evaluate", place, "--episodes", 50, "--device", "cpu")
-    assert f"{place}: the weights of step 10, seed 0, predict no numbers on these episodes\n" in refusal(*words)
-    assert "seed 0, predict no numbers at length 7\n" in refusal(*words, "--length", 7)
+    assert f"{place}: the weights of step 10, seed 0, predict NaN on these episodes\n" in refusal(*words)
+    assert "seed 0, predict NaN at length 7\n" in refusal(*words, "--length", 7)
 
 
 def test_a_baseline_without_numbers_is_not_blamed_on_the_run(runs, refusal, monkeypatch):

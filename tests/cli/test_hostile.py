@@ -82,7 +82,7 @@ def test_too_little_memory_is_one_line(error, monkeypatch, refusal):
         raise raised[-1]
 
     monkeypatch.setattr("windtunnel.cli.list.run", run)
-    assert "not enough memory: fewer episodes" in refusal("list")
+    assert "not enough memory: try fewer episodes" in refusal("list")
     raised.append(RuntimeError("something else"))
     with pytest.raises(RuntimeError, match="something else"):
         main(["list"])
@@ -98,7 +98,7 @@ def test_a_device_is_never_replaced(runs, tmp_path, refusal):
     """Writing replaces files as a whole; of a device, or a pipe as here, nothing would be left."""
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
-    assert "no plain file" in refusal("export", runs, "--format", "csv", "--out", pipe)
+    assert "not a regular file" in refusal("export", runs, "--format", "csv", "--out", pipe)
     assert pipe.is_fifo()
     inside = tmp_path / "file"
     inside.write_text("")
@@ -181,4 +181,4 @@ def test_an_unfinished_run_has_no_page_yet(tmp_path, refusal):
     wt.train(tunnel, "mlp", preset="quick", steps=9, out=tmp_path, params=2000, max_minutes=1e-9, device="cpu")
     for command in ("report", "figures"):
         line = refusal(command, tmp_path, "--no-zoo")
-        assert "stands at step 0 of 9" in line and f"`windtunnel evaluate {tmp_path}`" in line
+        assert "is at step 0 of 9" in line and f"`windtunnel evaluate {tmp_path}`" in line

@@ -180,13 +180,13 @@ def test_replacing_one_instrument_keeps_the_others_or_names_what_it_forgets(plac
     assert told == ["1/1  ablate, seed 0"] and "kept from the earlier survey: lens, heads" in shown
     assert numbers("lens") == lens and numbers("ablate") and numbers("heads")
     shown, told = inspected(place, "--only", "ablate", "--replace", "--seed", 3)
-    assert told == ["windtunnel: forgotten, as made with other settings or weights: lens, heads", "1/1  ablate, seed 0"]
+    assert told == ["windtunnel: discarded, as made with other settings or weights: lens, heads", "1/1  ablate, seed 0"]
     assert "kept from" not in shown and not numbers("lens") and numbers("ablate")
     _, told = inspected(place, "--only", "ablate", "--replace")  # nothing else is there to lose
     assert told == ["1/1  ablate, seed 0"]
     (place / "survey.json").write_text("{")
     _, told = inspected(place, "--only", "ablate", "--replace")
-    assert told[0].startswith(f"windtunnel: forgotten: {place / 'survey.json'}: must be JSON, but is damaged")
+    assert told[0].startswith(f"windtunnel: discarded: {place / 'survey.json'}: must be JSON, but is damaged")
 
 
 def test_what_cannot_be_measured_is_one_line_and_the_rest_runs(place, inspected, tmp_path):
@@ -223,7 +223,7 @@ def test_what_broke_down_is_named_at_the_end_and_not_called_done(more, place, in
     said = capsys.readouterr()
     assert "logit lens" in said.out and "out of luck" in said.out
     last = said.err.splitlines()[-1]
-    assert last == f"windtunnel: error: {place}: broke down: ablate; given again, they are tried again"
+    assert last == f"windtunnel: error: {place}: broke down: ablate; run the same command again to retry"
     assert {entry.instrument for entry, _ in load_survey(place).measurements()} == {"lens", "clusters"}
     shown, _ = inspected(place, "--only", "lens,ablate,clusters")
     assert "bits lost to ablation" in shown
@@ -294,7 +294,7 @@ def test_an_interrupt_leaves_what_was_there(place, inspected, monkeypatch, capsy
         assert main([*given, "--only", "ablate"]) == 130
         assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
         assert main([*given, "--only", "ablate,keys"]) == 130  # keys come first
-    assert "the same command goes on" in capsys.readouterr().out
+    assert "run the same command again to resume" in capsys.readouterr().out
     assert set(load_survey(place).seconds) == {"lens, seed 0", "keys, seed 0"}
     kept = list(load_survey(place).measurements("keys"))
     _, told = inspected(place, "--only", "ablate,keys")
@@ -316,10 +316,10 @@ def test_a_replacement_that_is_stopped_goes_on_without_the_word(place, inspected
     with monkeypatch.context() as patched:
         patched.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", stop)
         assert main([*words, "--only", "ablate", "--replace"]) == 130
-        assert "stopped before anything was measured: what was there is as it was" in capsys.readouterr().out
+        assert "stopped before anything was measured: what was there is unchanged" in capsys.readouterr().out
         assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
         assert main([*words, "--only", "ablate,keys", "--replace"]) == 130
-        assert "the same command without --replace goes on from there" in capsys.readouterr().out
+        assert "run the same command without --replace to resume" in capsys.readouterr().out
     _, told = inspected(place, "--only", "ablate,keys")
     assert told == ["1/1  ablate, seed 0"]
 
@@ -370,7 +370,7 @@ def test_a_survey_of_other_weights_is_not_gone_on_with(place, inspected, refusal
     before = (place / "survey.json").read_bytes()
     train_again(wt.load(place))
     line = refusal("inspect", place, "--only", "late", *ALIKE)
-    assert line.endswith("was made with other settings (other weights): must be the same; --replace measures anew\n")
+    assert line.endswith("was made with other settings (other weights): must be the same; --replace measures again\n")
     assert (place / "survey.json").read_bytes() == before
     inspected(place, "--only", "late", "--replace")
     _, told = inspected(place, "--only", "late")

@@ -108,7 +108,7 @@ def test_broken_pipe_is_silent(words):
 
 
 FULL = "windtunnel: error: standard output: No space left on device\n"
-CLOSED = "windtunnel: error: standard output is closed: must be open; `> /dev/null` throws results away\n"
+CLOSED = "windtunnel: error: standard output is closed: must be open; `> /dev/null` discards results\n"
 UNKNOWN = "windtunnel: error: unknown option '--nonsense': must be one of --json\n"
 STREAMS = {  # what is typed -> how it ends, and what is said on the stream that is left; None: the results
     "list > /dev/full": (2, FULL),

@@ -236,10 +236,13 @@ def test_an_architecture_that_is_not_registered_is_told(runs, tmp_path, refusal,
         ("list --plugin=", ["--plugin has no value"]),
         ("list --plugin broken", ["--plugin broken", "ZeroDivisionError: division by zero"]),
         ("list --plugin taken", ["--plugin taken", "name = 'lstm': must be a name that is not taken"]),
-        ("list --plugin broken.py", ["a module is named as it is imported: broken\n"]),
-        ("list --plugin models/net.py", ["a module is named as it is imported: models.net\n"]),
-        ("list --plugin ./broken", ["a module is named as it is imported: broken\n"]),
+        ("list --plugin broken.py", ["name the module as it is imported: broken\n"]),
+        ("list --plugin models/net.py", ["name the module as it is imported: models.net\n"]),
+        ("list --plugin ./broken", ["name the module as it is imported: broken\n"]),
+        ("list --plugin /tmp/my.py", ["--plugin /tmp/my.py: must be", "No module named '/tmp/my')\n"]),
+        ("list --plugin ../my.py", ["--plugin ../my.py: must be", "relative"]),
         ("list --plugin ending", ["--plugin ending: must be", "it ended the process, with 3"]),
+        ("list --plugin leaving", ["--plugin leaving: must be", "(it ended the process)\n"]),
     ],
 )
 def test_one_line(words, told, tmp_path, monkeypatch, refusal):
@@ -247,6 +250,7 @@ def test_one_line(words, told, tmp_path, monkeypatch, refusal):
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "broken.py").write_text("1 / 0")
     (tmp_path / "ending.py").write_text("import sys; sys.exit(3)")
+    (tmp_path / "leaving.py").write_text("import sys; sys.exit()")
     (tmp_path / "taken.py").write_text("import windtunnel as wt\nwt.models.register('lstm', print)")
     line = refusal(*words.split())
     assert all(part in line for part in told)

@@ -87,7 +87,7 @@ def test_a_damaged_survey_is_one_line(command, run_folder, refusal, tmp_path):
     (folder / "survey.json").write_text("{")
     line = refusal(command, folder)
     assert "survey.json: must be JSON, but is damaged" in line
-    assert f"`windtunnel inspect {folder} --replace` measures anew" in line
+    assert f"`windtunnel inspect {folder} --replace` measures again" in line
 
 
 def test_refusals(run_folder, refusal, tmp_path):

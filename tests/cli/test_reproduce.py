@@ -80,7 +80,7 @@ def test_a_small_study_takes_the_cores_and_a_gpu_is_shared_only_when_asked(words
 
 def test_cells_are_made_side_by_side(tiny_quick, monkeypatch, capsys):
     monkeypatch.setattr("windtunnel.cli.reproduce.MOST_CPU_LANES", 2)
-    monkeypatch.setattr("windtunnel.cli.reproduce.os.cpu_count", lambda: 2)
+    monkeypatch.setattr("windtunnel.cli.reproduce.cores", lambda: 2)
     assert main(["reproduce"]) == 0
     study = StudyFolder(Path("results/scratch/quick"))
     assert study.head()["sittings"][0]["lanes"] == study.head()["sittings"][0]["trainings"] == 2
@@ -96,7 +96,7 @@ def test_an_unfinished_quick_study_names_the_cells_that_are_left(tiny_quick, mon
     done = [name for name in head(StudyFolder(Path("results/scratch/quick")))["finished"] if name != left]
     monkeypatch.setattr(StudyFolder, "head", lambda self: head(self) | {"finished": done})
     assert main(["reproduce"]) == 0
-    assert f"Not trained yet: {left}; the same command goes on" in " ".join(capsys.readouterr().out.split())
+    assert f"Not trained yet: {left}; run the same command again" in " ".join(capsys.readouterr().out.split())
 
 
 def test_quick_shows_the_committed_study_and_the_shipped_networks(tiny_quick, study, monkeypatch, capsys):
@@ -111,7 +111,7 @@ def test_quick_shows_the_committed_study_and_the_shipped_networks(tiny_quick, st
     assert f"The full-size study, from {study}" in shown and f"{len(CLAIMS)} not tested at this scale" in shown
     assert re.search(r"bijection-tiny .* agrees", shown)
     assert "agrees: now and card differ by no more than chance allows at 99%" in shown
-    assert "do not meet" not in shown
+    assert "do not overlap" not in shown
 
 
 def test_a_network_that_agrees_though_the_intervals_do_not_meet_is_explained(capsys):
@@ -121,7 +121,7 @@ def test_a_network_that_agrees_though_the_intervals_do_not_meet_is_explained(cap
     card = Quantity(3.6e-5, 1.3e-5, 6.7e-5, "sequences")
     print_zoo([Checked("recall-transformer", live, card, (500, 20_000))])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "The intervals of recall-transformer do not meet: most of a KL that small comes from rare episodes" in shown
+    assert "The intervals of recall-transformer do not overlap: most of so small a KL comes from rare episodes" in shown
 
 
 def test_an_interrupt_says_what_is_kept(tiny_quick, monkeypatch, capsys):
@@ -130,7 +130,7 @@ def test_an_interrupt_says_what_is_kept(tiny_quick, monkeypatch, capsys):
 
     monkeypatch.setattr("windtunnel.study.running.measure.references", interrupt)
     assert main(["reproduce"]) == 130
-    assert "kept in results/scratch/quick, and the same command goes on" in capsys.readouterr().err
+    assert "kept in results/scratch/quick; run the same command again to resume" in capsys.readouterr().err
 
 
 def test_claims_prints_the_ledger(study, output):
@@ -153,7 +153,7 @@ def test_cells_that_were_not_run_are_one_reason_whatever_the_words(capsys, monke
     older = entry | {"id": "c", "reasons": ["needs the cell c"]}  # of a ledger that did not name it apart: by its words
     print_ledger([*lacking, older])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "2 they need cells that are not among its results: a; b a; b 1 needs the cell c c" in shown
+    assert "2 they need cells that this study does not have: a; b a; b 1 needs the cell c c" in shown
 
 
 def test_claims_that_were_not_tested_are_counted_by_their_reasons(study, output, monkeypatch):
@@ -162,7 +162,7 @@ def test_claims_that_were_not_tested_are_counted_by_their_reasons(study, output,
     assert "accumulation: small-urn" in primitives
     words = " ".join(shown.split())
     assert re.search(r"\b\d\d they need cells .* and \d\d more", words) and "1 attention is a distribution" in words
-    assert "Nothing is decided at this size (preset micro)" in words and "--all lists those" in words
+    assert "Nothing is decided at this size (preset micro)" in words and "--all also lists those" in words
     assert len(shown.splitlines()) < 30 and max(map(len, shown.splitlines())) <= 80
 
 
@@ -195,7 +195,7 @@ def test_folders_of_another_kind_name_the_command_that_fits(study, runs, refusal
     for command in ("claims", "report", "figures"):
         assert f"holds a study further down: `windtunnel {command} {begun}`" in refusal(command, tmp_path)
     assert not (tmp_path / "exhibits").exists()
-    assert f"reproduce --preset micro --out {begun}` goes on" in refusal("claims", begun)
+    assert f"reproduce --preset micro --out {begun}` resumes it" in refusal("claims", begun)
 
 
 def test_claims_json(study, output):

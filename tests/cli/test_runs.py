@@ -199,7 +199,7 @@ def test_last_weights_that_are_gone_are_told_with_the_way_out(runs, output, refu
     why = f"{run}/seed-0/step-00000010.safetensors: is missing; the checkpoint of step 3 (step-00000003.safetensors) is"
     assert f"damaged: {why}" in output("runs", run)
     line = refusal("evaluate", run)
-    assert f"{why} intact (evaluate takes it with --step 3); the command that trained the run makes it again" in line
+    assert f"{why} intact (evaluate can use it: --step 3); the command that trained the run recreates it" in line
     assert "weights of step 3 of 10" in output("evaluate", run, "--step", 3, "--episodes", 16, "--device", "cpu")
 
 

@@ -59,8 +59,8 @@ def test_one_that_is_replaced_goes_on_without_being_replaced_again(capsys):
     assert main(["scorecard", "mlp", *SHORT]) == 0
     assert main(["scorecard", "mlp", *SHORT, "--replace", "--max-minutes", "0.00001"]) == 0
     said = capsys.readouterr()
-    assert "begun anew; after a stop it goes on without --replace" in said.err
-    assert "Unfinished: the same command without --replace goes on with the rest." in said.out
+    assert "started over; to resume after a stop, leave out --replace" in said.err
+    assert "Unfinished: run the same command without --replace to train the rest." in said.out
     assert main(["scorecard", "mlp", *SHORT]) == 0
     assert "Unfinished" not in capsys.readouterr().out
 
@@ -68,7 +68,7 @@ def test_one_that_is_replaced_goes_on_without_being_replaced_again(capsys):
 def test_a_stopped_one_says_that_it_goes_on(capsys):
     assert main(["scorecard", "mlp", *SHORT, "--max-minutes", "0.00001"]) == 0
     shown = capsys.readouterr().out
-    assert "still to come" in shown and "Unfinished: the same command goes on with the rest." in shown
+    assert "still to come" in shown and "Unfinished: run the same command again to train the rest." in shown
 
 
 def test_an_interrupt_says_what_is_kept(monkeypatch, capsys):
@@ -77,7 +77,7 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys):
 
     monkeypatch.setattr("windtunnel.study.running.measure.references", interrupt)
     assert main(["scorecard", "mlp"]) == 130
-    assert "kept in results/scratch/scorecard, and the same command goes on" in capsys.readouterr().err
+    assert "kept in results/scratch/scorecard; run the same command again to resume" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys):
         ("", "scorecard must be followed by one or more models, of transformer"),
         ("--steps 5", "scorecard must be followed by one or more models"),
         ("mpl", "model = 'mpl' (did you mean mlp?): must be one of transformer"),
-        ("mlp gru", "or a model of your own, by --plugin MODULE"),
+        ("mlp gru", "or a model of your own, with --plugin MODULE"),
         ("mlp --step 5", "did you mean --steps"),
         ("mlp --steps 5 lstm", "unexpected word 'lstm'"),
         ("mlp --steps few", "--steps = 'few': must be a whole number"),
@@ -100,7 +100,7 @@ def test_refusals(words, line, refusal, tmp_path):
 
 def test_claims_of_a_scorecard_that_was_only_begun_name_its_command(refusal, tmp_path):
     (tmp_path / "study.json").write_text('{"format": 1, "windtunnel": "0", "preset": "scorecard", "environments": []}')
-    assert f"`windtunnel scorecard MODEL --out {tmp_path}` goes on" in refusal("claims", tmp_path)
+    assert f"`windtunnel scorecard MODEL --out {tmp_path}` resumes it" in refusal("claims", tmp_path)
 
 
 def test_its_help_comes_without_a_model(capsys):

@@ -38,9 +38,9 @@ def test_text_wraps_at_words_and_numbers_never_do(capsys, monkeypatch):
 
 def test_the_spare_columns_go_first_and_are_named(capsys, monkeypatch):
     text = "\n".join(shown(capsys, monkeypatch, 50, ("more", "what it is")))
-    assert "not shown, for want of width: more" in text and "transport" not in text and "forgets" in text
+    assert "not shown, for lack of width: more" in text and "transport" not in text and "forgets" in text
     text = "\n".join(shown(capsys, monkeypatch, 39, ("more", "what it is")))
-    assert "not shown, for want of width: what it \nis, more" in text and "window-8-marginal  0.0443 ±0.00085" in text
+    assert "not shown, for lack of width: what it \nis, more" in text and "window-8-marginal  0.0443 ±0.00085" in text
 
 
 def test_a_long_path_breaks_after_its_slashes(capsys, monkeypatch):
@@ -78,7 +78,7 @@ def test_wrapping_loses_no_letter(text, width):
 # --- every command that prints tables
 def broken(text: str, known: str) -> list[str]:
     """Words of a narrow output that the wide one does not have."""
-    vocabulary = set(re.findall(r"[A-Za-z]{3,}", known)) | {"not", "shown", "for", "want", "width"}
+    vocabulary = set(re.findall(r"[A-Za-z]{3,}", known)) | {"not", "shown", "for", "lack", "width"}
     return [word for word in re.findall(r"[A-Za-z]{3,}", text) if word not in vocabulary]
 
 

@@ -142,7 +142,7 @@ def test_time_is_up_and_then_it_goes_on(train, tmp_path):
     out = tmp_path / "run"
     code, shown, said = train("--out", out, "--max-minutes", "1e-9")
     assert code == 0 and "stopped after" in said
-    assert "0/12" in shown and "the same command goes on" in shown
+    assert "0/12" in shown and "run the same command again to resume" in shown
     code, shown, said = train("--out", out)
     assert code == 0 and f"windtunnel: continuing {out} from step 0 of 12\n" in said and "12/12" in shown
     assert wt.load(out).finished
@@ -168,7 +168,7 @@ def test_a_signal_saves_and_says_how_to_resume(number, code, tmp_path):
         process.send_signal(number)
         said, shown = process.stderr.read(), process.stdout.read()
     assert process.returncode == code and shown == ""
-    assert said == f"windtunnel: stopped by {number.name}; saved in {out}; the same command goes on from here\n"
+    assert said == f"windtunnel: stopped by {number.name}; saved in {out}; run the same command again to resume\n"
     stood = wt.load(out).folder.seed(0).last_step()
     assert stood is not None and not wt.load(out).finished
     if number == signal.SIGINT:
@@ -217,7 +217,7 @@ def test_a_terminal_that_is_closed_saves_too(tmp_path, nohup):
         ("hmm transformer --out x --positions foo", ["unknown option '--positions': must be `--option positions=foo`"]),
         (
             "hmm transformer --out x --positions=rope --depth 1",
-            ["must be `--option positions=rope`", "the model's own"],
+            ["must be `--option positions=rope`", "an option of the model"],
         ),
         ("hmm transformer --out x --positions --depth 1", ["must be `--option positions=…`"]),
         ("hmm transformer --out x --ff-width 8", ["unknown option '--ff-width': must be `--option ff_width=8`"]),
@@ -277,7 +277,7 @@ def test_a_start_that_failed_does_not_keep_the_folder(train, tmp_path):
     code, _, said = train("--batch", 10**11, "--out", out)
     assert code == 2 and "error: not enough memory" in said.splitlines()[-1]
     code, _, said = train("--out", out)
-    begun = "was begun with batch = 100000000000, not 8, and no step was trained: it is started over"
+    begun = "was started with batch = 100000000000, not 8, but no step was trained: starting over"
     assert code == 0 and f"windtunnel: {out} {begun}\n" in said and wt.load(out).finished
 
 

@@ -181,7 +181,7 @@ def test_where_it_does_not_compile_the_scan_serves(monkeypatch):
         raise OSError("libnvrtc.so.13: cannot open shared object file\nand more")
 
     monkeypatch.setattr(mamba_cuda, "compile_kernels", fail)
-    with pytest.warns(UserWarning, match=r"the scan serves: libnvrtc.so.13: cannot open shared object file$"):
+    with pytest.warns(UserWarning, match=r"using the scan instead: libnvrtc.so.13: cannot open shared object file$"):
         assert not mamba_cuda.compiles(7, 3, 14, False, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -268,7 +268,9 @@ def test_kernels_that_cannot_be_imported_are_told_in_one_line(monkeypatch):
     monkeypatch.setattr(kernels, "find_spec", lambda name: "here")
     monkeypatch.delattr(models, "attention_triton", raising=False)
     monkeypatch.setitem(sys.modules, "windtunnel.models.attention_triton", None)
-    with pytest.warns(UserWarning, match=r"^the Triton kernels cannot be imported, the plain forms serve: .*$") as told:
+    with pytest.warns(
+        UserWarning, match=r"^the Triton kernels cannot be imported, using the plain forms instead: .*$"
+    ) as told:
         assert kernels._of_triton() == {}
     assert len(told) == 1 and "\n" not in str(told[0].message)
 

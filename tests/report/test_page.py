@@ -253,7 +253,7 @@ def test_a_damaged_survey_is_told_in_one_line_before_networks_are_looked_into(sc
     shutil.rmtree(scratch / "exhibits")
     said: list[str] = []
     for folder in (run, scratch):
-        with pytest.raises(InputError, match=r"survey.json: must be JSON, .* --replace` measures anew"):
+        with pytest.raises(InputError, match=r"survey.json: must be JSON, .* --replace` measures again"):
             read(folder, with_zoo=False, say=said.append)
     assert said == []
 

@@ -142,14 +142,14 @@ def test_pieces_of_time_add_up(whole, tmp_path):
         study = reproduce(out=tmp_path / "study", plan=PLAN, device="cpu", max_minutes=0.01, say=told.append)
         if len(study.head()["finished"]) == 3:
             break
-    assert any("goes on from here" in line for line in told)
+    assert any("run the same command again to resume" in line for line in told)
     assert lasting(study) == lasting(whole)
 
 
 def test_a_plan_may_limit_itself(tmp_path):
     told: list[str] = []
     study = reproduce(out=tmp_path, plan=replace(PLAN, minutes=1e-9), device="cpu", say=told.append)
-    assert study.head()["finished"] == [] and "goes on from here" in told[-1]
+    assert study.head()["finished"] == [] and "run the same command again to resume" in told[-1]
     study = reproduce(out=tmp_path, plan=replace(PLAN, minutes=1e-9), device="cpu", max_minutes=60)
     assert len(study.head()["finished"]) == 3
 

@@ -96,8 +96,8 @@ def test_predictions_that_are_no_numbers_from_the_start_are_not_blamed_on_the_le
     with pytest.raises(Diverged) as error:
         train(model=Broken, recipe=recipe, out=tmp_path, device="cpu")
     assert one_line(error) == (
-        "seed 0: the predictions were not finite before any step; there is no checkpoint yet; the model itself gives "
-        "them, its first weights or its forward; no learning rate has acted yet"
+        "seed 0: the predictions were not finite before any step; there is no checkpoint yet; the model itself is "
+        "the cause, its first weights or its forward; no learning rate has acted yet"
         + "; precision float32 may help"
         * (precision == "bfloat16")
     )
@@ -119,8 +119,8 @@ def test_advice_after_divergence_can_be_followed(tmp_path):
     [
         (4, 20, 4, "the last checkpoint is step 4"),  # weights that went in before their loss broke are not called good
         (4, 20, 5, "the last good checkpoint is step 4"),
-        (9, 20, 4, "to go on from, and the last weights kept are of step 4, which may predict no numbers"),
-        (9, 2, 4, "there is no checkpoint to go on from, and the last weights kept are of step 1"),
+        (9, 20, 4, "to resume from, and the last weights kept are from step 4, which may predict NaN"),
+        (9, 2, 4, "there is no checkpoint to resume from, and the last weights kept are from step 1"),
         (9, 20, 0, "there is no checkpoint yet"),
     ],
 )
@@ -130,7 +130,7 @@ def test_divergence_says_what_is_kept(tmp_path, monkeypatch, every, rungs, bad, 
     with pytest.raises(Diverged) as error:
         on_cpu(tiny(steps=20, checkpoint_every=every, ladder=rungs), tmp_path)
     found = error.value.found
-    advice = "try in another folder a lower" if bad else "the model itself gives them"
+    advice = "try in another folder a lower" if bad else "the model itself is the cause"
     assert found.endswith(told) and one_line(error).startswith(f"{found}; {advice}")
     if "weights" in told:
-        assert f"of step {load(tmp_path).ladder()[-1]}" in told
+        assert f"from step {load(tmp_path).ladder()[-1]}" in told

@@ -71,7 +71,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path, monkeypatch, 
         write_bytes(path, b"new" * 2**20)
     assert str(error.value) == (
         f"disk full while writing {path} (3.0 MiB): what was there before is intact; "
-        "free some space and give the same command again"
+        "free some space and run the same command again"
     )
     assert path.read_bytes() == b"old"
     assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
@@ -195,7 +195,9 @@ def test_a_line_that_is_no_record_is_told_with_its_number_unless_it_was_cut_at_t
     lines = [b'{"step": 0}', b'{"step": 1}']
     lines.insert(line - 1, odd)
     path.write_bytes(b"\n".join(lines) + b"\n")
-    told = f"{path}: line {line} must be a JSON record with step, but is damaged; remove the line to go on without it"
+    told = (
+        f"{path}: line {line} must be a JSON record with step, but is damaged; remove the line to continue without it"
+    )
     with pytest.raises(InputError) as error:
         read_lines(path, STEP)
     assert str(error.value) == told

@@ -172,7 +172,7 @@ def test_timings_of_another_kind_are_passed_over(stopped, odd):
 def test_damaged_environments_are_told_with_the_way_out(stopped, whole, content):
     path = stopped / "environment.json"
     path.write_text(content)
-    with pytest.raises(InputError, match=f"{path}: .*is damaged.*; remove it to go on without it"):
+    with pytest.raises(InputError, match=f"{path}: .*is damaged.*; remove it to continue without it"):
         go_on(stopped)
     path.unlink()
     go_on(stopped)
@@ -198,8 +198,8 @@ def test_damaged_weights_are_told_on_load(tmp_path, how):
         _ = load(tmp_path).models
     state = "missing" if how == "missing" else "truncated or altered"
     expected = f"{path}: is {state}; the checkpoint of step 3 (step-00000003.safetensors) is intact"
-    expected += " (evaluate takes it with --step 3)"
-    again = "; the command that trained the run makes it again from resume-00000008.safetensors"
+    expected += " (evaluate can use it: --step 3)"
+    again = "; the command that trained the run recreates it from resume-00000008.safetensors"
     assert str(error.value) == expected + again
     assert len(load(tmp_path, step=3).models) == 1
     spoil(tmp_path / "seed-0" / "resume-00000008.safetensors", how)
@@ -214,7 +214,7 @@ def test_last_weights_that_were_lost_are_made_again_from_the_last_state(tmp_path
     spoil(tmp_path / "seed-0" / "step-00000008.safetensors", how)
     run, said = go_on(tmp_path)
     assert contents(tmp_path) == whole and len(run.models) == 1
-    made = "seed 0: the weights of step 8 were missing or damaged, and are made again"
+    made = "seed 0: the weights of step 8 were missing or damaged, and are recreated"
     assert said == [made, f"{tmp_path} is finished (8 steps); nothing to do"]
 
 
@@ -258,7 +258,7 @@ def test_one_seed_that_has_to_go_back_does_not_keep_another_s_weights_from_being
         (tmp_path / "run" / f"{file}.safetensors").unlink()
     said = []
     train(recipe=recipe, out=tmp_path / "run", device="cpu", earlier=True, say=said.append)
-    assert said[0] == "seed 1: the weights of step 8 were missing or damaged, and are made again"
+    assert said[0] == "seed 1: the weights of step 8 were missing or damaged, and are recreated"
     assert contents(tmp_path / "run") == contents(tmp_path / "whole")
 
 
@@ -321,7 +321,7 @@ def test_going_on_with_a_history_that_was_cut_short_says_so(stopped, whole):
     kept = metrics.read_text().splitlines()[0]
     cut(metrics, 1)  # of 0, 3, 6
     run, said = go_on(stopped)
-    told = "ends at step 0, but the run was validated at step 6: it was cut short; it goes on without the missing part"
+    told = "ends at step 0, but the run was validated at step 6: it was cut short; continuing without the missing part"
     assert said == [f"continuing {stopped} from step 6 of 8", f"{metrics}: {told}"]
     assert [record["step"] for record in run.metrics()] == [0, 8] and metrics.read_text().splitlines()[0] == kept
     written = whole["seed-0/step-00000008.safetensors"]
@@ -394,5 +394,5 @@ def test_who_goes_on_with_code_of_their_own_is_told_that_it_may_have_changed(tmp
     for told in (first, said):
         train(model=Counts, recipe=own, out=tmp_path, device="cpu", say=told.append)
     assert first == [] and said == [
-        f"{tmp_path} is finished (2 steps); nothing to do (if the code of own has changed since: another folder)"
+        f"{tmp_path} is finished (2 steps); nothing to do (if the code of own has changed since, use another folder)"
     ]

@@ -75,13 +75,13 @@ def refused(folder, **options) -> str:
 def test_what_was_trained_is_not_written_over(stopped, whole):
     (stopped / "seed-0" / "checkpoints.json").unlink()
     assert refused(stopped) == (
-        f"{stopped}/seed-0: holds resume-00000006.safetensors and 3 more but no checkpoints.json, which tells what is "
-        "saved and by which checksum: put that file back, or `windtunnel train … --earlier` (in Python train(…, "
-        "earlier=True)) goes on from resume-00000006.safetensors as it is, which nothing can check any more"
+        f"{stopped}/seed-0: holds resume-00000006.safetensors and 3 more but no checkpoints.json, which lists what is "
+        "saved, with checksums: restore that file, or `windtunnel train … --earlier` (in Python train(…, "
+        "earlier=True)) resumes from resume-00000006.safetensors as it is, without any checksum to verify it"
     )
     run, said = go_on(stopped, earlier=True)
     assert said == [
-        "seed 0: its list of checkpoints was lost, and is made again from the files",
+        "seed 0: its list of checkpoints was lost, and is rebuilt from the files",
         f"continuing {stopped} from step 6 of 8",
     ]
     assert run.finished and contents(stopped) == contents(whole)
@@ -101,7 +101,7 @@ def test_the_file_put_back_all_is_well(stopped, whole):
 def test_a_state_that_cannot_be_read_is_not_listed_again(stopped, whole, how):
     (stopped / "seed-0" / "checkpoints.json").unlink()
     spoil(stopped / "seed-0" / "resume-00000006.safetensors", how)
-    assert "earlier=True)) goes on from resume-00000004.safetensors as it is" in refused(stopped)
+    assert "earlier=True)) resumes from resume-00000004.safetensors as it is" in refused(stopped)
     _, said = go_on(stopped, earlier=True)
     assert said[-1] == f"continuing {stopped} from step 4 of 8" and contents(stopped) == contents(whole)
 
@@ -109,11 +109,11 @@ def test_a_state_that_cannot_be_read_is_not_listed_again(stopped, whole, how):
 def test_weights_alone_are_kept_until_a_fresh_start_is_asked_for(stopped, whole):
     for path in [stopped / "seed-0" / "checkpoints.json", *stopped.glob("seed-0/resume-*")]:
         path.unlink()
-    lost = "starts over, as there is no state to go on from: all weights and metrics here would be written over"
-    assert refused(stopped).endswith(f"put that file back, or {EARLIER} {lost}")
+    lost = "starts over, as there is no state to resume from: all weights and metrics here would be overwritten"
+    assert refused(stopped).endswith(f"restore that file, or {EARLIER} {lost}")
     _, said = go_on(stopped, earlier=True)
     assert said == [
-        "seed 0: its list of checkpoints was lost, and there is no state to go on from: it starts over",
+        "seed 0: its list of checkpoints was lost, and there is no state to resume from: it starts over",
         f"continuing {stopped} from step 0 of 8",
     ]
     assert contents(stopped) == contents(whole)
@@ -134,7 +134,7 @@ def test_a_list_that_is_damaged_may_be_removed_and_made_again(stopped, whole):
     listed = stopped / "seed-0" / "checkpoints.json"
     for content in ("", "[]"):
         listed.write_text(content)
-        assert refused(stopped).endswith(f"; remove it, and {EARLIER} makes it again from the files beside it")
+        assert refused(stopped).endswith(f"; remove it, and {EARLIER} rebuilds it from the files next to it")
     listed.unlink()
     go_on(stopped, earlier=True)
     assert contents(stopped) == contents(whole)
@@ -189,12 +189,12 @@ def test_a_state_of_another_recipe_or_seed_is_put_aside(stopped, whole, tmp_path
     (stopped / "seed-0" / "checkpoints.json").unlink()
     line = refused(stopped)
     assert "holds resume-00000008.safetensors and 4 more (1 of another recipe or seed) but no" in line
-    assert "goes on from resume-00000006.safetensors as it is" in line
+    assert "resumes from resume-00000006.safetensors as it is" in line
     _, said = go_on(stopped, earlier=True)
     (aside,) = stopped.glob("seed-0/resume-00000008.safetensors.other-*")
     assert said == [
-        f"seed 0: a file of another recipe or seed is put aside as {aside.name}",
-        "seed 0: its list of checkpoints was lost, and is made again from the files",
+        f"seed 0: a file of another recipe or seed is set aside as {aside.name}",
+        "seed 0: its list of checkpoints was lost, and is rebuilt from the files",
         f"continuing {stopped} from step 6 of 8",
     ]
     assert aside.read_bytes() == stranger.read_bytes()
@@ -283,7 +283,7 @@ def test_metrics_before_the_first_save_are_a_kill_s_and_later_ones_are_not(tmp_p
     lines = metrics.read_text().splitlines(keepends=True)  # 0, 3, 6, 8
     line = refused(tmp_path, recipe=LATE)
     assert line.startswith(f"{tmp_path}/seed-0: holds the metrics of step 8 but no checkpoints.json")
-    assert "starts over, as there is no state to go on from" in line
+    assert "starts over, as there is no state to resume from" in line
     metrics.write_text("".join(lines[:3]))
     run, said = go_on(tmp_path, LATE)
     assert said == [f"continuing {tmp_path} from step 0 of 8"] and run.finished

@@ -153,7 +153,7 @@ def test_a_restored_network_goes_on_bit_for_bit(variant):
 
 def test_a_state_of_another_shape_or_kind_is_told_in_one_line():
     net = network()
-    with pytest.raises(InputError, match=r"checkpoint field 'average\.0': must be in the checkpoint"):
+    with pytest.raises(InputError, match=r"checkpoint field 'average\.0': must be in both the checkpoint"):
         net.restore(network(average=0.0).state())
     with pytest.raises(InputError, match=r"checkpoint field model\S+ has shape \(.*: must be \("):
         net.restore(network(model_options={"depth": 2, "width": 8, "heads": 2}).state())

@@ -135,9 +135,9 @@ class Frozen(Counts):
         (Complex, r"parameter module\.turn is torch\.complex64: must be real; torch\.view_as_complex makes"),
         (
             Secretive,
-            r"its state has module\._extra_state: must be parameters and buffers alone \(not get_extra_state\)$",
+            r"its state has module\._extra_state: must be parameters and buffers only \(not get_extra_state\)$",
         ),
-        (SecretTensor, r"its state has module\._extra_state: must be parameters and buffers alone"),
+        (SecretTensor, r"its state has module\._extra_state: must be parameters and buffers only"),
         (WideBuffer, r"module\.turns is torch\.complex128: must be of a dtype safetensors knows$"),
         (Frozen, r"must have parameters to train$"),
     ],

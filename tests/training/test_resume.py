@@ -120,7 +120,7 @@ def test_a_signal_saves_and_says_how_to_go_on(zygote, tmp_path, whole, number):
     """The step in flight ends, the state of exactly that step is saved, and the run ends as if undisturbed."""
     reply = zygote.train(RECIPE, tmp_path, fault=(number.name, 3))
     assert reply["error"] == (
-        f"Interrupted: stopped by {number.name}; saved in {tmp_path}; the same command goes on from here"
+        f"Interrupted: stopped by {number.name}; saved in {tmp_path}; run the same command again to resume"
     )
     assert load(tmp_path).steps == 3  # no multiple of checkpoint_every: saved because of the signal
     reply = zygote.train(RECIPE, tmp_path)

@@ -150,7 +150,7 @@ def cut(run, folder, *steps) -> Run:
 def test_weights_of_different_steps_are_not_taken_for_one_network_s_seeds(run, tmp_path):
     mixed = cut(run, tmp_path / "mixed", 6, 4)
     assert "step 4 of 6 (weights of step 2 and 6)" in repr(mixed)
-    told = r"must be of one step, but are of step 6 for seed 4, 2 for seed 2: go on training, or .* load\(…, step=2\)$"
+    told = r"must be from one step, but are from step 6 for seed 4, 2 for seed 2: continue .*, or .* load\(…, step=2\)$"
     for ask in (lambda: mixed.models, lambda: wt.evaluate(mixed, episodes=8)):
         with pytest.raises(InputError, match=told):
             ask()
@@ -165,7 +165,7 @@ def test_weights_of_different_steps_are_not_taken_for_one_network_s_seeds(run, t
     path = apart.path / "seed-4/checkpoints.json"
     listed = json.loads(path.read_text())
     path.write_text(json.dumps(listed | {"ladder": listed["ladder"][1:]}))  # now no step is one that both have
-    with pytest.raises(InputError, match=r"but are of step 6 for seed 4, 1 for seed 2: go on training$"):
+    with pytest.raises(InputError, match=r"but are from step 6 for seed 4, 1 for seed 2: continue training$"):
         _ = apart.models
 
 
@@ -183,7 +183,7 @@ def test_a_run_is_told_by_its_model_its_tunnel_and_its_recipe_s_name():
 def test_weights_older_than_the_run_are_told(run, tmp_path):
     stopped = cut(run, tmp_path / "stopped", 4, 4)
     assert "step 4 of 6 (weights of step 2)" in repr(stopped)
-    with pytest.warns(UserWarning, match="stopped: stands at step 4, but its last weights are of step 2$"):
+    with pytest.warns(UserWarning, match="stopped: is at step 4, but its last weights are from step 2$"):
         assert len(stopped.models) == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -157,7 +157,7 @@ def test_max_minutes_stops_and_the_same_call_ends_identically(tmp_path, monkeypa
         assert sittings < 20
     assert sittings >= 4
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
-    assert "stopped after 60 minutes; the same command goes on from here" in said
+    assert "stopped after 60 minutes; run the same command again to resume" in said
     assert len(run.folder.timings()) >= sittings
 
 

@@ -58,7 +58,7 @@ def failed(tmp_path, monkeypatch):
 def test_a_failed_start_does_not_keep_the_folder_from_another_recipe(failed, expected):
     run, said = go_on(failed)
     differs = "batch = 16, not 8, and seeds = (0, 5), not (0,)"
-    assert said == [f"{failed} was begun with {differs}, and no step was trained: it is started over"]
+    assert said == [f"{failed} was started with {differs}, but no step was trained: starting over"]
     assert run.finished and contents(failed) == expected
     assert len(json.loads((failed / "environment.json").read_text())) == 1
     assert all(record["seeds"] == [0] for record in run.folder.timings())

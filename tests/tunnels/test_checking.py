@@ -149,7 +149,7 @@ def test_chance_of_ones_own_is_refused():
     def draw(self, source):
         return {"shares": torch.zeros(len(source.episodes), 10), "draws": torch.randint(10, (len(source.episodes), 21))}
 
-    told = r"^tunnel Own: tokens = other ones for episode 1 when .*: must be the same: all chance comes from the source"
+    told = r"^tunnel Own: tokens = different ones for episode 1 when .*: must be the same: all chance comes from"
     for use in (wt.tunnels.check, lambda tunnel: wt.train(tunnel, "mlp", steps=1, device="cpu")):
         with pytest.raises(InputError, match=told):
             use(own(draw=draw)())
@@ -173,9 +173,7 @@ def test_a_number_that_depends_on_its_place_in_the_batch_is_refused(change, fiel
     """Nothing else of the episode does: tokens and labels are what they should be."""
     tunnel = faulty(change, base)
     assert len(tunnel.sample(4)) == 4
-    told = (
-        rf"^tunnel Own: {field} = other ones for episode 1 when it is drawn as the second of 64 and as the first: must"
-    )
+    told = rf"^tunnel Own: {field} = different ones for episode 1 when it is drawn as the second of 64 and as the first"
     with pytest.raises(InputError, match=told):
         wt.tunnels.check(tunnel)
 

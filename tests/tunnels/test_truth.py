@@ -78,12 +78,12 @@ class Dice(Tunnel):
 FOLLOW = "must be P\\(label \\| inputs up to the readout\\), exactly$"
 WRONG = {
     "half the evidence": r"posterior = a belief that labels do not follow at readout \d: a sharper one, its power of "
-    rf"2, foretells those of 4,096 episodes better, by 0\.\d+ bits each: {FOLLOW}",
+    rf"2, predicts those of 4,096 episodes better, by 0\.\d+ bits each: {FOLLOW}",
     "hindsight": r"posterior = \[.*\] at readout 0 of episode \d+ and \[.*\] of episode \d+, whose inputs are equal up "
     "to there: must be the same: a belief rests on what has been shown, not on what comes later or is hidden$",
-    "last throw": r"posterior = .* at readout 1: adding up the labels of equal inputs foretells those of [\d,]+ "
+    "last throw": r"posterior = .* at readout 1: adding up the labels of equal inputs predicts those of [\d,]+ "
     rf"episodes better, by 0\.\d+ bits each: {FOLLOW}",
-    "last three throws": r"posterior = .* at readout [34]: adding up the labels of equal inputs foretells those of "
+    "last three throws": r"posterior = .* at readout [34]: adding up the labels of equal inputs predicts those of "
     rf"[\d,]+ episodes better, by 0\.\d+ bits each: {FOLLOW}",
 }
 
@@ -100,7 +100,7 @@ def test_a_wrong_belief_is_refused_in_one_line(fault):
 def test_the_right_one_is_taken_and_told():
     told = wt.tunnels.check(Dice())
     assert told.startswith("ok: Dice keeps its promises; labels of 4,096 episodes") and "pairs of equal inputs" in told
-    assert "hindsight not asked, as no two inputs are equal" in wt.tunnels.check(HMM())
+    assert "hindsight not tested, as no two inputs are equal" in wt.tunnels.check(HMM())
 
 
 def test_a_belief_made_of_weights_is_taken():

@@ -17,8 +17,8 @@ from windtunnel.training.speed.tables import headline
 def require_picture(path: Path, sections: Sequence[str]) -> None:
     """Raise unless one of the sections has a panel."""
     if not PANELS.keys() & {*sections}:
-        found = ", ".join(map(repr, sections)) or "none of them"
-        raise InputError(f"--plot {path}: must have a section to draw ({', '.join(PANELS)}), but there is {found}")
+        found = ", ".join(map(repr, sections)) or "none"
+        raise InputError(f"--plot {path}: must have a section to draw ({', '.join(PANELS)}), but has {found}")
 
 
 def draw(result: dict[str, Any], path: Path) -> None:

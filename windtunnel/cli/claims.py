@@ -22,13 +22,13 @@ from windtunnel.study.verdict import DECIDED
 class Claims:
     """The claims of a study with their verdicts, and the table of primitives.
 
-    Those that the study tests are shown one by one, the others counted by the reason why they were not tested.
+    Claims that the study tests are shown one by one; the others are counted, by the reason they were not tested.
     """
 
     only: Annotated[str | None, shown("CLAIM,CLAIM")] = None
     """These claims in full, with the reasons for their verdicts."""
     all: Switch = False
-    """List every claim, those that were not tested too, and what each cell took."""
+    """List every claim, including untested ones, and the cost of each cell."""
     json: Switch = False
     """Print one JSON document instead of tables."""
 
@@ -64,7 +64,7 @@ def _entries(study: StudyFolder) -> list[dict[str, Any]]:
     if not (study.path / "claims.json").exists():
         made = commands(study.head()["preset"], study.path, study.cells())
         again = " && ".join(shlex.join(["windtunnel", *words]) for words in made)
-        raise InputError(f"{study.path}: the study has no verdicts yet; `{again}` goes on")
+        raise InputError(f"{study.path}: the study has no verdicts yet; `{again}` resumes it")
     return study.ledger()
 
 

@@ -46,10 +46,10 @@ _METRICS = {
 @dataclass(frozen=True)
 class Evaluate:
     """How far a run, or a shipped network, is from the exact belief, in bits, beside the baselines of its tunnel on the
-    same episodes; and where the tunnel tests a primitive, how much of what that is worth is realised."""
+    same episodes; and, where the tunnel tests a primitive, the share of it that is realised."""
 
     length: Int = None
-    """Score on sequences of this length; beyond the trained one, the extra positions are also scored alone."""
+    """Score on sequences of this length; beyond the trained length, the extra positions are also scored separately."""
     episodes: int = 4096
     """Episodes to score on."""
     seed: int = 1
@@ -57,7 +57,7 @@ class Evaluate:
     stream: Literal["train", "validation", "test"] = "test"
     """Which stream of that seed."""
     step: Int = None
-    """Take the weights of this step of the ladder; the last ones if not given."""
+    """Score the snapshot of this step (train --ladder). Default: the final weights."""
     device: Device = None
     """Where to compute; a GPU if there is one."""
     json: Switch = False

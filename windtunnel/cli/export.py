@@ -27,9 +27,9 @@ class Export:
     """The training history of all runs below a folder, one row per run, seed and validated step."""
 
     format: Annotated[Literal["parquet", "csv"] | None, shown("{parquet,csv}")] = None
-    """Kind of file; what --out ends in if not given, parquet without either."""
+    """File format. Default: by the ending of --out, or parquet without --out."""
     out: File = None
-    """File to write, replaced as a whole if it is there; metrics.parquet or metrics.csv in DIR if not given."""
+    """File to write, replaced if it exists. Default: metrics.parquet or metrics.csv in DIR."""
 
 
 def run(words: list[str]) -> None:
@@ -46,7 +46,7 @@ def run(words: list[str]) -> None:
             runs += 1
         except DAMAGE as error:
             say(f"left out {reason(path, error)}")
-    require(runs > 0, "DIR", str(folder), "a folder with at least one run in it that can be read")
+    require(runs > 0, "DIR", str(folder), "a folder with at least one readable run in it")
     content = _parquet(rows) if kind == "parquet" else _csv(rows)
     write_bytes(out, content)
     show.print_text(f"{len(rows)} rows of {runs} run{'s' * (runs != 1)} written to {out}")

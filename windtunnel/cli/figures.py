@@ -22,11 +22,11 @@ class Figures:
     """Every chart of the report for print: PDF and PNG, readable in grey and by colour-blind eyes."""
 
     out: Folder = None
-    """Where to write them; DIR/figures if not given."""
+    """Where to write them. Default: DIR/figures."""
     only: Annotated[str | None, shown("NAME,NAME")] = None
-    """Some of them, by name, separated by commas; a wrong name lists them all."""
+    """Draw only these, by name, separated by commas; a wrong name lists them all."""
     runs: Runs = ()
-    """More run folders to look into, with their surveys; DIR/runs always is."""
+    """More run folders to include, with their surveys; DIR/runs is always included."""
     no_zoo: Switch = False
     """Leave out the shipped networks."""
     device: Device = None

@@ -28,30 +28,30 @@ from windtunnel.training.lock import locked
 from windtunnel.tunnels.random import check_seed
 
 _TOLD = ("episodes", "seed", "untrained", "step")  # settings that can be told in a word
-_ONLY = "Some instruments, separated by commas, instead of all:"
+_ONLY = "Instruments to run, separated by commas, instead of all:"
 
 
 @dataclass(frozen=True)
 class Inspect:
     """Survey the networks of a run, or one of the shipped ones: geometry, interventions, behaviour, training dynamics.
 
-    What was found is written into the run folder (of a shipped network: runs/zoo-NAME), as survey.json with its
-    arrays, after each instrument: stopped and given again, it goes on.  What was found earlier in the same way stays
-    and is not measured again; a survey made in another way, or of other weights, is not touched, unless --replace says
-    so.  Printed is a summary, or with --all everything.
+    Results are written to survey.json in the run folder (for a shipped network: runs/zoo-NAME) after each instrument,
+    so an interrupted survey resumes when you run the command again.  Readings made earlier with the same settings are
+    kept and not measured again.  A survey made with other settings or other weights is left alone unless you give
+    --replace.  Prints a summary, or everything with --all.
     """
 
     only: Annotated[str | None, shown("NAME,NAME", help=f"{_ONLY} {', '.join(NAMES)}.")] = None
     episodes: int = 128
-    """Episodes of the test stream to look at."""
+    """Episodes of the test stream to use."""
     seed: int = 0
     """Seed of that stream."""
     untrained: int = 5
-    """Untrained networks of the same shape that serve as a null."""
+    """How many untrained networks of the same shape serve as a null."""
     device: Device = None
     """Where to compute; a GPU if there is one."""
     replace: Switch = False
-    """Measure anew what is asked for; the rest stays if it was made in the same way, else it is named and forgotten."""
+    """Measure again; other readings are kept if made with the same settings, else listed and discarded."""
     all: Switch = False
     """Print every measurement, not only the clearest of each kind."""
     json: Switch = False
@@ -97,7 +97,7 @@ def run(words: list[str]) -> None:
         path = save_survey(whole, place)
     _print(options, folder, subject, survey, earlier, f"written: {path}")
     if survey.broken:
-        raise InputError(f"{folder}: broke down: {', '.join(survey.broken)}; given again, they are tried again")
+        raise InputError(f"{folder}: broke down: {', '.join(survey.broken)}; run the same command again to retry")
 
 
 def _print(options: Inspect, folder: Path, subject: Run, survey: Survey, earlier: Survey | None, last: str) -> None:
@@ -124,9 +124,9 @@ def _keep(survey: Survey, folder: Path, kept: list[Path]) -> None:
 def _stopped(replace: bool, kept: bool) -> str:
     """What an interrupt leaves, and how to go on: --replace once more would begin once more."""
     if replace and not kept:
-        return "stopped before anything was measured: what was there is as it was"
-    again = "the same command without --replace" if replace else "the same command"
-    return f"stopped: what has been measured is kept, and {again} goes on from there"
+        return "stopped before anything was measured: what was there is unchanged"
+    again = f"the same command {'without --replace' if replace else 'again'}"
+    return f"stopped: what has been measured is kept; run {again} to resume"
 
 
 def _finished(place: Path, settings: dict[str, Any], subject: Run, only: list[str] | None) -> Survey | None:
@@ -151,7 +151,7 @@ def _earlier(place: Path, settings: dict[str, Any]) -> Survey | None:
     """The survey to go on with, None where there is none; one that was made otherwise is refused."""
     if not (place / NAME).exists():
         return None
-    way_out = "--replace measures anew"
+    way_out = "--replace measures again"
     try:
         found = load_survey(place)
     except InputError as error:
@@ -171,12 +171,12 @@ def _rest(place: Path, settings: dict[str, Any], anew: list[str]) -> Survey | No
     try:
         found = load_survey(place)
     except InputError as error:
-        say(f"forgotten: {error}")
+        say(f"discarded: {error}")
         return None
     rest = found.of(name for name in NAMES if name not in anew)
     names = list(dict.fromkeys(entry.instrument for entry, _ in rest.measurements()))
     if names and found.differences(settings):
-        say(f"forgotten, as made with other settings or weights: {', '.join(names)}")
+        say(f"discarded, as made with other settings or weights: {', '.join(names)}")
     return rest if names and not found.differences(settings) else None
 
 

@@ -75,8 +75,8 @@ def print_ledger(entries: Sequence[Mapping[str, Any]], everything: bool = False)
     if untested:
         rows = [[str(len(names)), why, listed(names, FEW)] for why, names in _by_reason(untested).items()]
         show.print_table("", ["claims", "not tested, because", "which"], rows, "rll")
-    hidden = "; --all lists those that were not tested too" * bool(untested)
-    show.print_text(f"windtunnel claims STUDY --only CLAIM tells one of them in full{hidden}.", "dim")
+    hidden = "; --all also lists those that were not tested" * bool(untested)
+    show.print_text(f"windtunnel claims STUDY --only CLAIM shows one of them in full{hidden}.", "dim")
 
 
 def print_verdicts(entries: Sequence[Mapping[str, Any]]) -> None:
@@ -107,7 +107,7 @@ def _by_reason(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     absent = {entry["id"]: cell for entry in entries if (cell := entry.get("lacks"))}
     found: dict[str, list[str]] = {}
     for name, reason in reasons.items():
-        cells = f"they need cells that are not among its results: {listed(dict.fromkeys(absent.values()), FEW)}"
+        cells = f"they need cells that this study does not have: {listed(dict.fromkeys(absent.values()), FEW)}"
         found.setdefault(cells if name in absent else shorten(reason, REASON, placeholder=" …"), []).append(name)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
@@ -136,7 +136,7 @@ def print_costs(cells: Mapping[str, Mapping[str, Any]]) -> None:
     ]
     rows.append(["all cells", "", *(_seconds(sum(column)) for column in zip(*spent.values()))])
     columns = ["cell", "seeds × sequences", *parts.values()]
-    show.print_table("Seconds; cells side by side on a card each count in full", columns, rows, "lrrrrrrrr")
+    show.print_table("Seconds; cells run side by side on a GPU each count in full", columns, rows, "lrrrrrrrr")
 
 
 def _seconds(spent: float) -> str:
@@ -153,14 +153,14 @@ def print_zoo(checked: Sequence[Checked]) -> None:
     columns = ["network", "KL bits now, 95% interval", "KL bits on its card", ""]
     show.print_table("Shipped networks on fresh episodes", columns, rows, "lrrl")
     rule = (
-        "agrees: now and card differ by no more than chance allows at 99%, where so few episodes are taken to vary at "
-        "least as much as those of the card."
+        "agrees: now and card differ by no more than chance allows at 99%, assuming that so few episodes vary at least "
+        "as much as those of the card."
     )
     tails = [one.name for one in checked if one.agrees and one.apart]
     if tails:
         rule += (
-            f" The intervals of {', '.join(tails)} do not meet: most of a KL that small comes from rare episodes, of "
-            "which few episodes may hold none, and their own interval is then too short."
+            f" The intervals of {', '.join(tails)} do not overlap: most of so small a KL comes from rare episodes. A "
+            "small sample may contain none of them, and its interval is then too short."
         )
     show.print_text(rule, "dim")
 

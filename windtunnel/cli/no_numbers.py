@@ -25,7 +25,7 @@ def no_numbers(
         return error
     seed, rungs = seeds[0], subject.ladder(seeds[0])
     step = rungs[-1] if step is None else step
-    told = f"{folder}: the weights of step {step}, seed {seed}, predict no numbers"
+    told = f"{folder}: the weights of step {step}, seed {seed}, predict NaN"
     if subject.folder.seed(seed).last_step() == subject.recipe.steps:
         return InputError(f"{told} on these episodes" if length is None else f"{told} at length {length}")
     told += " because training diverged: a lower learning rate in another folder may help"

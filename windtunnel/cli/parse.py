@@ -218,7 +218,7 @@ def _is_an_option(strangers: Sequence[str], others: Collection[str]) -> str:
         return ""
     if not equals and len(strangers) > 1 and not strangers[1].startswith("--"):
         value = strangers[1]
-    return f"unknown option {flag!r}: must be `--option {name}={value or '…'}`, as it is one of the model's own"
+    return f"unknown option {flag!r}: must be `--option {name}={value or '…'}`, as it is an option of the model"
 
 
 def _owner(word: str, elsewhere: Mapping[str, str] | None) -> str:
@@ -238,7 +238,7 @@ def _is_split(strangers: Sequence[str], words: Sequence[str]) -> str:
     if place == 0 or not words[place - 1].endswith(",") or strangers[0].startswith("-"):
         return ""
     whole = words[place - 1] + strangers[0]
-    return f"unexpected word {strangers[0]!r}: must follow the comma without a blank, as in {whole}"
+    return f"unexpected word {strangers[0]!r}: must follow the comma without a space, as in {whole}"
 
 
 def _what_is_unknown(form: type, word: str, prog: str) -> str:

@@ -36,7 +36,7 @@ def open_run(folder: Path, command: str, *, step: int | None = None, device: str
     instead.
     """
     if is_shipped(folder):
-        require(step is None, "--step", step, "left out for a shipped network, which has its last weights alone")
+        require(step is None, "--step", step, "left out for a shipped network, which has only its final weights")
         return zoo.as_run(str(folder), device)
     if not folder.exists() and folder.name == str(folder) and (names := zoo.names()):
         hint = did_you_mean(str(folder), names)
@@ -53,7 +53,7 @@ def open_run(folder: Path, command: str, *, step: int | None = None, device: str
             )
         RunFolder(folder).require_known()
         if run := next(_below(folder, RUN), None):
-            raise InputError(f"{folder}: holds runs, but is none itself: give one of them, `{_typed(command, run)}`")
+            raise InputError(f"{folder}: holds runs, but is not one itself: give one of them, `{_typed(command, run)}`")
         raise InputError(f"{folder}: must be a run folder (it has no {RUN}); `windtunnel train` makes one")
     whole = load(folder, step=step, device=device)
     subject = whole.at_hand()
@@ -84,8 +84,8 @@ def require_finished(folder: Path) -> None:
         return
     if not run.finished:
         raise InputError(
-            f"{folder}: the run must be finished, but stands at step {run.steps} of {run.recipe.steps}: the command "
-            f"that trained it goes on, or says why it cannot; `{_typed('evaluate', folder)}` scores it as it is"
+            f"{folder}: the run must be finished, but is at step {run.steps} of {run.recipe.steps}: the command "
+            f"that trained it resumes it, or says why it cannot; `{_typed('evaluate', folder)}` scores it as it is"
         )
 
 

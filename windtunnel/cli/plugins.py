@@ -48,7 +48,7 @@ def of_ones_own(kind: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise InputError(f"{error}; or a {kind} of your own, by {FLAG} MODULE") from None
+        raise InputError(f"{error}; or a {kind} of your own, with {FLAG} MODULE") from None
 
 
 def load(modules: Iterable[str]) -> None:
@@ -67,11 +67,12 @@ def load(modules: Iterable[str]) -> None:
             why = f"{type(error).__name__}: {error}"
             raise InputError(f"{typed}: must be a Python module that can be imported ({why}){_hint(name)}") from error
         except SystemExit as error:  # a script that reads the command line as its own, or ends by itself
-            why = f"it ended the process, with {error.code}"
+            why = "it ended the process" + f", with {error.code}" * (error.code is not None)
             raise InputError(f"{typed}: must be a Python module that can be imported ({why})") from None
 
 
 def _hint(name: str) -> str:
     """For a module that was given as a file."""
     module = name.removesuffix(".py").removeprefix("./").replace("/", ".")
-    return "" if module == name else f"; a module is named as it is imported: {module}"
+    usual = module != name and all(part.isidentifier() for part in module.split("."))
+    return f"; name the module as it is imported: {module}" if usual else ""

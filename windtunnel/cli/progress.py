@@ -31,14 +31,14 @@ def watch(heading: str) -> Tracker:
 
 
 @contextmanager
-def interruptible(out: Path, again: str = "the same command") -> Iterator[None]:
+def interruptible(out: Path, again: str = "the same command again") -> Iterator[None]:
     """Ctrl-C in the middle of a study says what is kept; where training was stopped it has said so itself."""
     try:
         yield
     except KeyboardInterrupt as stop:
         if str(stop):
             raise
-        kept = f"interrupted; what is finished is kept in {out}, and {again} goes on from there"
+        kept = f"interrupted; what is finished is kept in {out}; run {again} to resume"
         raise KeyboardInterrupt(kept) from None
 
 

@@ -30,27 +30,27 @@ class RecipeFlags:
     batch: Int = None
     """Episodes per step, always fresh."""
     first_batch: Int = None
-    """Episodes per step at first, doubled at equal shares of the steps until they are `batch`; 0: `batch` all along."""
+    """Initial episodes per step, doubled at equal intervals until they reach `batch`; 0: `batch` throughout."""
     supervision: Annotated[str | None, shown("{labels,posterior}")] = None
-    """What the loss compares with: the sampled truth, or the exact belief itself."""
+    """What the loss compares predictions with: sampled labels, or the exact belief itself."""
     precision: Annotated[str | None, shown("{float32,bfloat16}")] = None
     """Arithmetic of the forward and backward pass."""
     optimiser: Annotated[str | None, shown("{adamw,muon}")] = None
-    """What moves the weight matrices; AdamW moves the rest."""
+    """What updates the weight matrices; AdamW updates the rest."""
     lr: Float = None
     """Peak learning rate of AdamW."""
     muon_lr: Float = None
     """Peak learning rate of Muon."""
     betas: Annotated[tuple[float, float] | None, shown("FLOAT FLOAT")] = None
-    """AdamW's decay of gradient mean and square."""
+    """AdamW's decay rates of the gradient's mean and square."""
     momentum: Float = None
     """Muon's momentum."""
     weight_decay: Float = None
-    """Decoupled, on weight matrices only."""
+    """Decoupled weight decay, on weight matrices only."""
     clip: Float = None
-    """Gradient norm is clipped here; 0 for no clipping."""
+    """Clip the gradient to this norm; 0: no clipping."""
     average: Float = None
-    """Decay per step of a moving average of the weights, which is then what is kept; 0 for none."""
+    """Per-step decay of a moving average of the weights, which is then kept instead; 0: none."""
     warmup: Int = None
     """Steps of linear warm-up."""
     decay: Annotated[str | None, shown("{cosine,linear,none}")] = None
@@ -62,25 +62,25 @@ class RecipeFlags:
     validate_every: Int = None
     """Steps between scores on the validation stream."""
     validation_episodes: Int = None
-    """Episodes of such a score."""
+    """Episodes per validation score."""
     checkpoint_every: Int = None
     """Steps between resumable checkpoints."""
     ladder: Int = None
-    """Log-spaced weight snapshots to keep; 0 for the last one only."""
+    """How many log-spaced weight snapshots to keep; 0: only the last one."""
     name: Annotated[str | None, shown("STR")] = None
-    """What to call it in tables."""
+    """Name of the recipe in tables."""
     params: Int = None
-    """Size of the model in parameters; the recipe's, unless a width is given."""
+    """Size of the model in parameters. Default: the recipe's, unless a width is given."""
     depth: Int = None
-    """Its number of blocks."""
+    """Number of blocks."""
     width: Int = None
-    """Width of its residual stream."""
+    """Width of the residual stream."""
     heads: Int = None
     """Attention heads."""
     max_length: Int = None
-    """Longest input it must take, where positions are learned."""
+    """Longest input the model must accept, where positions are learned."""
     option: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], shown("NAME=VALUE")] = ()
-    """Any other option of the model, may be repeated: positions=rope, style=stacked, context=position, state=32 …"""
+    """Any other option of the model; may be repeated: positions=rope, style=stacked, context=position, state=32 …"""
 
 
 def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str, say: Callable[[str], None]) -> Recipe:

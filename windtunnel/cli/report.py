@@ -21,14 +21,14 @@ from windtunnel.training.files import require_writable
 class Report:
     """One self-contained HTML page from a results folder, a run, or a folder of runs.
 
-    Networks that are at hand are looked into once; what was seen is kept in DIR/exhibits.  Whatever is missing, the
-    page says so, and how to make it.
+    Networks it finds are run once, and the results are cached in DIR/exhibits.  The page says what is missing and how
+    to make it.
     """
 
     out: File = None
-    """Where to write the page; DIR/report.html if not given."""
+    """Where to write the page. Default: DIR/report.html."""
     runs: Runs = ()
-    """More run folders to look into, with their surveys; DIR/runs always is."""
+    """More run folders to include, with their surveys; DIR/runs is always included."""
     no_zoo: Switch = False
     """Leave out the shipped networks."""
     device: Device = None

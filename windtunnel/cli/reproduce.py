@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from windtunnel.cli.flags import Device, Float, Folder, Int
 from windtunnel.cli.ledger import print_costs, print_ledger, print_primitives, print_verdicts, print_zoo
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import interruptible, say, watch
+from windtunnel.environment import cores
 from windtunnel.study import reproduce, zoo
 from windtunnel.study.folder.ledger import tally
 from windtunnel.study.folder.results import StudyFolder, committed
@@ -25,7 +25,7 @@ LATE_S, FEWER = 200, 4  # a machine so busy that the study took this long scores
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Put the paper to the test.  The same command again continues an unfinished study; what is finished is kept.
+    """Put the paper to the test.  Run the same command again to resume an unfinished study; finished work is kept.
 
     --preset quick is a demonstration with small networks, under six minutes on two CPU cores; then it shows the
     verdicts of the committed full-size study, and the shipped networks scored on fresh episodes.
@@ -34,15 +34,15 @@ class Reproduce:
     """
 
     preset: Literal["quick", "paper"] = "quick"
-    """Which study, see above."""
+    """Which study; see above."""
     out: Folder = None
-    """Results folder; if not given, results/scratch/PRESET."""
+    """Results folder. Default: results/scratch/PRESET."""
     max_minutes: Float = None
-    """Stop after that long, with everything saved; the same command goes on from there."""
+    """Stop after this many minutes, with everything saved; run the same command again to resume."""
     lanes: Int = None
-    """Cells made at a time, a process each.  If not given: on a CPU one per core, at most four; on a GPU one."""
+    """Cells made at the same time, one process each. Default: on a CPU one per core, at most four; on a GPU one."""
     trainings: Int = None
-    """Of them that train at once: more in less time, each slower.  If not given: on a CPU all, on a GPU one."""
+    """How many of the lanes train at once: more in total, each slower. Default: all on a CPU, one on a GPU."""
     device: Device = None
     """Where to compute; a GPU if there is one (quick: the CPU)."""
 
@@ -53,7 +53,7 @@ def run(words: list[str]) -> None:
     options = parse(Reproduce, words, prog="windtunnel reproduce")
     out = options.out or Path("results") / "scratch" / options.preset
     device = options.device or ("cpu" if options.preset == "quick" else None)
-    lanes, trainings = at_once(options, on_cpu=device == "cpu", cores=os.cpu_count() or 1)
+    lanes, trainings = at_once(options, on_cpu=device == "cpu", cores=cores())
     limits = {"device": device, "max_minutes": options.max_minutes, "lanes": lanes, "trainings": trainings}
     with interruptible(out):
         study = reproduce(options.preset, out, say=say, watch=watch, **limits)
@@ -90,7 +90,7 @@ def _show_quick(study: StudyFolder, late: bool) -> None:
         show.print_text(f"The full-size study, from {full.path}", "bold")
         print_primitives(full.cells())
         print_verdicts(full.ledger())
-        show.print_text(f"windtunnel claims {full.path} tells more of each, --only CLAIM all of one.", "dim")
+        show.print_text(f"windtunnel claims {full.path} shows more of each, --only CLAIM one in full.", "dim")
     names = zoo.names()
     if names:
         say(f"scoring {len(names)} shipped networks on fresh episodes")
@@ -98,12 +98,12 @@ def _show_quick(study: StudyFolder, late: bool) -> None:
     if checked:
         print_zoo(checked)
     show.print_text(
-        "Demonstration: small worlds, small networks. It shows the scale at work and judges no claim.", "bold"
+        "Demonstration: small worlds, small networks. It shows how the scale works and judges no claim.", "bold"
     )
     print_primitives(study.cells())
     left = [cell.name for cell in plan_for("quick").cells if cell.name not in study.head()["finished"]]
     if left:
-        show.print_text(f"Not trained yet: {', '.join(left)}; the same command goes on with them.", "bold")
+        show.print_text(f"Not trained yet: {', '.join(left)}; run the same command again to train the rest.", "bold")
     if full is not None:
         show.print_text(f"{full.path}: {tally(full.ledger())}")
     agree = f"{sum(one.agrees for one in checked)} of {len(names)} shipped networks agree with their cards"

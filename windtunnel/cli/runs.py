@@ -25,8 +25,8 @@ from windtunnel.training.run_folders import run_folders
 
 @dataclass(frozen=True)
 class Runs:
-    """All runs below a folder: the step from which each could go on, and its validation KL there in bits (mean over
-    seeds); where that step was not validated, the KL of the last one before it, which is named."""
+    """All runs below a folder: the step from which each would resume, and its validation KL there in bits (mean over
+    seeds).  If that step was not validated, the KL is that of the last validated step before it, which is shown."""
 
     json: Switch = False
     """Print one JSON document instead of a table."""

@@ -19,30 +19,30 @@ from windtunnel.study.scorecard_plan import LONGER, PRESET, STEPS
 
 @dataclass(frozen=True)
 class Options:
-    """What can an architecture infer in context?  Give built-in models, or your own by --plugin: each is trained on one
-    small world per primitive (accumulation, transport, binding) and scored against the exact belief.
+    """What can an architecture infer in context?  Name built-in models, or your own with --plugin: each is trained on
+    one small world per primitive (accumulation, transport, binding) and scored against the exact belief.
 
-    Where a primitive is not realised, the same network is trained again from scratch, four times as long: too little
-    training is not what an architecture cannot do.  A built-in model takes a minute or two on a CPU.
+    Where a primitive is not realised, training is repeated from scratch for four times as long, so that too little
+    training is not mistaken for a limit of the architecture.  A built-in model takes a minute or two on a CPU.
 
-    The same command again goes on where it was stopped; what is finished is kept, and other models may be added.  If
-    the code of one has changed since: --replace.
+    Run the same command again to resume: finished work is kept, and you may add models.  If a model's code has changed
+    since, add --replace.
     """
 
     out: Folder = None
-    """Results folder, which `windtunnel report` shows; if not given, results/scratch/scorecard."""
+    """Results folder, for `windtunnel report`. Default: results/scratch/scorecard."""
     steps: int = STEPS
     """Steps of each training."""
     longer: int = LONGER
-    """How many times as long the second chance is; 1: there is none."""
+    """How many times as long the second attempt trains; 1: no second attempt."""
     seeds: int = 1
-    """Networks of each kind: seeds 0, 1, …"""
+    """Networks of each model in each world: seeds 0, 1, …"""
     max_minutes: Float = None
-    """Stop after that long, with everything saved; the same command goes on from there."""
+    """Stop after this many minutes, with everything saved; run the same command again to resume."""
     replace: Switch = False
-    """Train these models anew, also where they are done."""
+    """Retrain these models from scratch, even where they are finished."""
     device: Device = None
-    """Where to compute; the CPU if not given."""
+    """Where to compute. Default: the CPU."""
     json: Switch = False
     """Print one JSON document instead of a table."""
 
@@ -54,7 +54,7 @@ def run(words: list[str]) -> None:
     out = options.out or Path("results") / "scratch" / PRESET
     budget = {"steps": options.steps, "longer": options.longer, "seeds": options.seeds}
     limits = {"device": options.device, "max_minutes": options.max_minutes, "replace": options.replace}
-    again = "the same command" + " without --replace" * options.replace
+    again = f"the same command {'without --replace' if options.replace else 'again'}"
     with interruptible(out, again):
         card = scorecard(asked, out, **budget, **limits, say=say, watch=watch)
     if options.json:
@@ -84,9 +84,9 @@ def _print(card: Scorecard, again: str) -> None:
     for line in card.remarks():
         show.print_text(f"{line}.")
     if card.longer == 1 and card.remarks():
-        show.print_text(f"No second chance was given: --longer {LONGER} is four times as long.")
+        show.print_text(f"No second chance was given: --longer {LONGER} gives one, four times as long.")
     if not card.finished:
-        show.print_text(f"Unfinished: {again} goes on with the rest.", "bold")
+        show.print_text(f"Unfinished: run {again} to train the rest.", "bold")
     print_share_legend("KL is taken at the readouts that need the primitive.")
     folder = card.folder.path
     page = Asked(plugins=plugins.named()).typed("report", folder, "--no-zoo")

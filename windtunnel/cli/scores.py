@@ -29,8 +29,8 @@ def print_scores(scores: Mapping[str, Score], kind: str, beyond: Mapping[str, Sc
 def print_legend(kind: str) -> None:
     """What the columns of `print_scores` mean."""
     show.print_text(
-        f"KL (exact ‖ {kind}) and errors in bits. Entropy error: per sequence; curve error: of the averaged curve, its "
-        "floor being what sampling alone puts there. TV: total variation. ±: half of a 95% interval over sequences. "
+        f"KL (exact ‖ {kind}) and errors in bits. Entropy error: per sequence; curve error: of the averaged curve; its "
+        "floor is what sampling alone gives. TV: total variation. ±: half of a 95% interval over sequences. "
         "`constant entropy` knows the position and nothing else.",
         "dim",
     )

@@ -110,7 +110,7 @@ def print_table(
     screen.print(table)
     hidden = [head.replace("\n", " ") for index, head in enumerate(columns) if index not in layout.shown]
     if hidden:
-        screen.print(f"not shown, for want of width: {', '.join(hidden)}", style="dim")
+        screen.print(f"not shown, for lack of width: {', '.join(hidden)}", style="dim")
 
 
 def fits(columns: Sequence[str], rows: Sequence[Sequence[Cell]], justify: str) -> bool:

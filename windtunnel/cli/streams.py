@@ -28,7 +28,7 @@ def require_output() -> None:
             if getattr(sys, name) is None:
                 setattr(sys, name, _nowhere())
     if no_output:
-        raise InputError("standard output is closed: must be open; `> /dev/null` throws results away")
+        raise InputError("standard output is closed: must be open; `> /dev/null` discards results")
 
 
 def tell(line: str) -> None:

@@ -23,11 +23,15 @@ BEST = ", best of all"
 FAR = 1000.0  # standard deviations of a null: beyond, only their order of magnitude means anything
 
 NULLS = (
-    "A null is the same reading where there is nothing to find; a value counts as far as it lies above it (↓ below, ↕"
-    " on either side). Effect: that distance in the null's standard deviations; p: how often the null gets as far."
+    "A null is the same reading where there is nothing to find; a value counts by how far it lies above its null (↓"
+    " below, ↕ on either side). Effect: that distance in the null's standard deviations; p: how often the null gets as"
+    " far."
 )
-CHOSEN = "Each line is the clearest of so many (of), p not corrected for that choice; --all prints every one. "
-REST = "How nulls are drawn and p is made: docs/instruments.md."
+CHOSEN = (
+    "Each line is the clearest of several readings (of: how many), p not corrected for that choice; --all prints every"
+    " one. "
+)
+REST = "How nulls are drawn and p is computed: docs/instruments.md."
 
 
 def print_summary(survey: Survey) -> None:

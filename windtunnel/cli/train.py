@@ -27,19 +27,19 @@ from windtunnel.training.trackers import open_tracker
 
 @dataclass(frozen=True, kw_only=True)
 class Train(RecipeFlags):
-    """Train a model on a tunnel.  The same command again continues an unfinished run; a finished one is left alone.
-    A folder in which no step was trained yet is free for other options."""
+    """Train a model on a tunnel.  Run the same command again to resume an unfinished run; a finished one is left alone.
+    Until the first training step, the folder may be reused with other options."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder of the run."""
     max_minutes: Float = None
-    """Stop after that long, with everything saved; the same command goes on from there."""
+    """Stop after this many minutes, with everything saved; run the same command again to resume."""
     device: Device = None
     """Where to train; a GPU if there is one."""
     tracker: Literal["none", "tensorboard", "trackio", "wandb"] = "none"
-    """Where else to log; each is an extra of the same name."""
+    """Where else to log; each needs the pip extra of the same name."""
     earlier: Switch = False
-    """If the last checkpoint is damaged, go on from the one before it; if checkpoints.json is lost, make it anew."""
+    """If the last checkpoint is damaged, resume from the one before it; if checkpoints.json is lost, rebuild it."""
     json: Switch = False
     """Print one JSON document at the end instead of a table."""
 
@@ -114,4 +114,4 @@ def _print_table(trained: Run) -> None:
     if trained.finished:
         show.print_text(f"validation scores; for the test set: windtunnel evaluate {place}")
     else:
-        show.print_text(f"unfinished: the same command goes on from here; all runs: windtunnel runs {place}")
+        show.print_text(f"unfinished: run the same command again to resume; all runs: windtunnel runs {place}")

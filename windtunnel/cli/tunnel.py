@@ -27,7 +27,7 @@ from windtunnel.tunnels import Tunnel
 Command = TypeVar("Command")
 
 _MATRICES = ("transition", "emission")
-_MATRICES_HELP = 'JSON file {"transition": [[…]], "emission": [[…]]}: one fixed chain, no header; sizes are its own.'
+_MATRICES_HELP = 'JSON file {"transition": [[…]], "emission": [[…]]}: one fixed chain, no header; it sets the sizes.'
 
 
 def parse_tunnel(
@@ -98,7 +98,7 @@ def _help(command: type, name: str, then: str) -> str:
     usage = " ".join(["usage: windtunnel", name, "TUNNEL", *then.split(), "[options]"])
     summaries = listed({known: tunnels.get(known).summary for known in tunnels.names()})
     kinds = ["", "Models", listed(models.summaries())] if then == "MODEL" else []
-    last = paragraphs(f"windtunnel {name} TUNNEL --help lists the options, the tunnel's own too.")
+    last = paragraphs(f"windtunnel {name} TUNNEL --help lists the options, including the tunnel's own.")
     return "\n".join([usage, "", paragraphs(command.__doc__ or ""), "", "Tunnels", summaries, *kinds, "", last])
 
 

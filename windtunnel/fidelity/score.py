@@ -19,7 +19,7 @@ from windtunnel.tunnels.episodes import Episodes
 
 Where = str | Callable[[Episodes], Tensor] | None
 
-OUT_OF_REACH = "accuracy is above that of the exact belief, which no honest predictor can be: does it read ahead?"
+OUT_OF_REACH = "accuracy is above that of the exact belief, which no honest predictor can exceed: does it read ahead?"
 """Told beside a score that is `out_of_reach`."""
 
 

@@ -1,4 +1,4 @@
-"""Can a network of somebody's own read inputs of another length?  Asked before an instrument gives it any.
+"""Can a network of your own read inputs of another length?  Asked before an instrument gives it any.
 
 It may break down there: that is how it was built, not an accident, and another try would end alike.  On a GPU an index
 out of range stops the process for good, and nothing more could be measured in it.  So a copy on the CPU is asked first,

@@ -1,4 +1,4 @@
-"""Changes as large as another.
+"""Scales random changes to the size of the real one.
 
 A change in a random direction is a null only where it is as large as the real one.  Turned on the spot (`turn` in
 `substitute`) it is so at the first place that it meets.  What comes after that, the next step of a recurrence or the

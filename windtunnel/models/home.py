@@ -1,4 +1,4 @@
-"""Where a network lives."""
+"""The device on which a network's weights live."""
 
 from __future__ import annotations
 

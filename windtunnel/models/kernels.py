@@ -42,7 +42,7 @@ def _of_triton() -> dict[str, Any]:
     try:
         from windtunnel.models import attention_triton, block_triton, scan_triton, triangular_triton
     except (ImportError, AttributeError) as error:  # a name that has moved is either
-        line = f"the Triton kernels cannot be imported, the plain forms serve: {reason_of(error)}"
+        line = f"the Triton kernels cannot be imported, using the plain forms instead: {reason_of(error)}"
         warnings.warn(line, NotCompiled, stacklevel=2)
         return {}
     return {

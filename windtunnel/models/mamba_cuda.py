@@ -63,7 +63,7 @@ def _compiles(*key: int) -> bool:
     try:
         _kernels(*key)  # pyright: ignore[reportArgumentType]
     except (OSError, RuntimeError) as error:
-        line = f"the fused Mamba kernels do not compile here, the scan serves: {reason_of(error)}"
+        line = f"the fused Mamba kernels do not compile here, using the scan instead: {reason_of(error)}"
         warnings.warn(line, NotCompiled, stacklevel=2)
         return False
     return True

@@ -1,4 +1,4 @@
-"""Architectures by name: the built-in ones and one's own."""
+"""Architectures by name: the built-in ones and your own."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def require_matched(
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in available):
             names = _near(pattern, list(available if every is None else every()))
-            whole = "; what comes step by step is named without @" if "@" in pattern else ""
+            whole = "; tensors that come step by step are named without @" if "@" in pattern else ""
             raise InputError(f"tap name = {pattern!r}: must match one of {names}{whole}")
 
 

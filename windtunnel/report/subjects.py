@@ -64,7 +64,7 @@ class Subject:
         path = None if self.run is None else self.run.path
         if path is None or not (path / SURVEY).exists():
             return None
-        anew = f"`{shlex.join(['windtunnel', 'inspect', str(path), '--replace'])}` measures anew"
+        anew = f"`{shlex.join(['windtunnel', 'inspect', str(path), '--replace'])}` measures again"
         try:
             found = load_survey(path)
         except InputError as error:

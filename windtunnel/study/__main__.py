@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--train-only", action="store_true", help="train them, and leave scores and instruments to a later call")
     add("--claims-only", action="store_true", help="no instruments but those that claims read")
     add("--disk-minutes", type=float, default=None, help="how long this machine keeps its disk: begin nothing longer")
-    add("--plan", action="store_true", help="tell the cells and what each will take, and do nothing else")
+    add("--plan", action="store_true", help="list the cells and what each will take, and do nothing else")
     add("--merge", nargs="+", metavar="DIR", help="take over the finished cells of other folders, without weights")
     add("--export", nargs="+", metavar="CELL", help="write networks of these finished cells into the zoo")
     add("--zoo", default=None, help="folder of the zoo, for --export")

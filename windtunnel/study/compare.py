@@ -1,4 +1,4 @@
-"""Two measured numbers held against each other: their ratio or difference, with its interval.
+"""Two measured numbers compared: their ratio or difference, with its interval.
 
 Equal seeds share their data, so what two cells have of them is paired.  Cells without a seed in common share nothing:
 there all seeds of both count, by Welch's test.  Numbers that are not over seeds are compared by their intervals.

@@ -1,4 +1,4 @@
-"""Predictors that have one primitive and lack others, so that a reader sees the scale of the primitives table work."""
+"""Predictors that have one primitive and lack others, used as reference points in the primitives table."""
 
 from __future__ import annotations
 

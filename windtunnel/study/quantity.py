@@ -1,4 +1,4 @@
-"""A measured number held against a line: on which side does it lie, and how sure is that?
+"""A measured number against a line (a threshold): on which side does it lie, and how sure is that?
 
 The interval decides the side; the p-value is that of the same test, so the two never disagree: the 95% interval
 excludes the line exactly where p < 0.05.  Holm's correction over all claims then works on the p-values.

@@ -36,7 +36,8 @@ def reproduce(
     """Run the study of a preset, or go on with it, and return its folder.
 
     out          results folder; `results/scratch/PRESET` if not given
-    max_minutes  stop after that long with everything saved; the same call goes on from there (default: the plan's own)
+    max_minutes  stop after so many minutes with everything saved; make the same call again to resume (default: the
+                 plan's own)
     scope        only some cells, only their training, …: see `Scope`; all of the plan if not given
     lanes        cells made at a time, each in a process of its own; trainings take turns
     trainings    of these that may step at once, at most as many as lanes: more in less time, each slower

@@ -95,7 +95,9 @@ def held(quantity: Quantity, side: Side, line: float, what: str) -> Verdict:
     found = quantity.side(line)
     outcome = INCONCLUSIVE if found == "straddles" else REPRODUCED if found == side else NOT
     p = None if quantity.over == "exact" else quantity.p_against(line)
-    return Verdict(outcome, (f"{what}: {quantity}; must be {side} {alike(line)[0]}",), quantity, line, p, of=what)
+    return Verdict(
+        outcome, (f"{what}: {quantity}; the claim needs it {side} {alike(line)[0]}",), quantity, line, p, of=what
+    )
 
 
 def otherwise(primary: Verdict, weaker: Mapping[str, Verdict]) -> Verdict:

@@ -86,7 +86,7 @@ def _temporary(path: Path) -> Path:
     """The file that is written first, beside the one that is wanted; every process has its own, as two that write the
     same page would rename each other's half of it."""
     if path.exists() and not path.is_file():  # to replace a device such as /dev/null would break the machine
-        raise InputError(f"{path}: cannot be written (it is there, and no plain file)")
+        raise InputError(f"{path}: cannot be written (it exists and is not a regular file)")
     return path.with_name(f"{path.name}.{os.getpid()}.tmp")
 
 
@@ -103,7 +103,7 @@ def unwritable(path: Path, size: int, error: OSError) -> InputError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return InputError(
             f"disk full while writing {path} ({size / 2**20:.1f} MiB): what was there before is intact; "
-            "free some space and give the same command again"
+            "free some space and run the same command again"
         )
     why = "there is a file where a folder must be" if isinstance(error, FileExistsError) else error.strerror
     return InputError(f"{path}: cannot be written ({why})")
@@ -236,7 +236,7 @@ def read_lines(path: Path, needed: Needed | None = None, *, cut_anywhere: bool =
         elif number < len(lines) and not cut_anywhere:
             fields = f" with {', '.join(needed)}" if needed else ""
             must = f"must be a JSON record{fields}, but is damaged"
-            raise InputError(f"{path}: line {number} {must}; remove the line to go on without it")
+            raise InputError(f"{path}: line {number} {must}; remove the line to continue without it")
     return records
 
 

@@ -133,7 +133,7 @@ class RunFolder:
             if not isinstance(sittings, list):
                 raise Damaged(f"{path}: must be a list of environments, but is damaged")
         except Damaged as error:  # no training depends on it
-            raise InputError(f"{error}; remove it to go on without it") from None
+            raise InputError(f"{error}; remove it to continue without it") from None
         if environment not in sittings:
             write_json(path, [*sittings, environment])
 
@@ -160,7 +160,7 @@ class SeedFolder:
         path = self.path / LIST
         if not path.exists():
             return {"ladder": [], "resume": []}
-        way_out = f"remove it, and {EARLIER} makes it again from the files beside it"
+        way_out = f"remove it, and {EARLIER} rebuilds it from the files next to it"
         try:
             listed = read_json(path)
         except Damaged as error:  # one that cannot be read may be as good as ever
@@ -235,7 +235,7 @@ class SeedFolder:
         if taken > steps:
             raise InputError(
                 f"{self.path}: holds step {taken}, but the recipe has {steps} steps: recipe.json must be the one that "
-                "it was trained with; put that back, or take another folder"
+                "it was trained with; restore it, or use another folder"
             )
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -321,8 +321,8 @@ class SeedFolder:
             advice = f"; add --earlier to {'continue from there' if good else 'start over'}"
         else:
             again = [e for e in self._list()["resume"] if e["step"] == entry["step"] and self._intact(e)]
-            advice = f" (evaluate takes it with --step {good[-1]['step']})" if good else ""
-            advice += f"; the command that trained the run makes it again from {again[0]['file']}" if again else ""
+            advice = f" (evaluate can use it: --step {good[-1]['step']})" if good else ""
+            advice += f"; the command that trained the run recreates it from {again[0]['file']}" if again else ""
         raise InputError(f"{path}: is {state}; {instead}{advice}")
 
     def _intact(self, entry: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""A seed whose list of checkpoints is lost, while what it listed is still there.
+"""Recovers a seed whose list of checkpoints is lost while the checkpoints are still there.
 
 The list is on disk before the first file that it names, so no kill leaves weights without it: somebody removed it, or a
 copy left it out.  (Earlier versions saved first and listed then.  Killed in between at its very first save, such a
@@ -57,11 +57,11 @@ def _lost(place: SeedFolder, recipe: Recipe) -> str:
         held = f"the metrics of step {records[-1]['step']}"
     states = [path for path in found if path.match(PATTERNS["resume"]) and _is_whole(path) and path not in strange]
     if states:
-        way_out = f"goes on from {states[-1].name} as it is, which nothing can check any more"
+        way_out = f"resumes from {states[-1].name} as it is, without any checksum to verify it"
     else:
-        way_out = "starts over, as there is no state to go on from: all weights and metrics here would be written over"
-    lost = f"no {LIST}, which tells what is saved and by which checksum"
-    return f"{place.path}: holds {held} but {lost}: put that file back, or {EARLIER} {way_out}"
+        way_out = "starts over, as there is no state to resume from: all weights and metrics here would be overwritten"
+    lost = f"no {LIST}, which lists what is saved, with checksums"
+    return f"{place.path}: holds {held} but {lost}: restore that file, or {EARLIER} {way_out}"
 
 
 def identity(folder: Path, recipe: Recipe) -> dict[str, str]:

@@ -233,7 +233,7 @@ class Network:
         live = self.state()
         if set(live) != set(saved):
             odd = sorted(set(live) ^ set(saved))[0]
-            raise InputError(f"checkpoint field {odd!r}: must be in the checkpoint and in the recipe's network alike")
+            raise InputError(f"checkpoint field {odd!r}: must be in both the checkpoint and the recipe's network")
         for name, value in live.items():
             if value.shape != saved[name].shape:
                 shapes = f"{tuple(saved[name].shape)}: must be {tuple(value.shape)}"

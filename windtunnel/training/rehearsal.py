@@ -55,7 +55,7 @@ def _require_storable(network: nn.Module, name: str) -> None:
     """Raise unless all of its state can be written as tensors and copied back in place."""
     for field, value in network.state_dict().items():
         if not isinstance(value, Tensor) or field.endswith("_extra_state"):
-            told = f"its state has {field}: must be parameters and buffers alone (not get_extra_state)"
+            told = f"its state has {field}: must be parameters and buffers only (not get_extra_state)"
             raise InputError(f"model {name}: {told}")
         try:
             save({field: torch.empty(0, dtype=value.dtype)})

@@ -90,12 +90,12 @@ class Run:
         oldest = min(steps.values())
         if len({*steps.values()}) > 1:
             shared = set.intersection(*(set(self.ladder(seed)) for seed in steps))
-            instead = f", or take those of one step: load(…, step={max(shared)})" if shared else ""
+            instead = f", or load those of one step: load(…, step={max(shared)})" if shared else ""
             told = f"step {', '.join(f'{step} for seed {seed}' for seed, step in steps.items())}"
-            must = "the seeds' last weights must be of one step, but are of"
-            raise InputError(f"{self.path}: {must} {told}: go on training{instead}")
+            must = "the seeds' last weights must be from one step, but are from"
+            raise InputError(f"{self.path}: {must} {told}: continue training{instead}")
         if oldest < self.steps:
-            told = f"{self.path}: stands at step {self.steps}, but its last weights are of step {oldest}"
+            told = f"{self.path}: is at step {self.steps}, but its last weights are from step {oldest}"
             warnings.warn(told, stacklevel=4)
 
     def _weights_step(self, seed: int) -> int:

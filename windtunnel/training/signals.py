@@ -53,5 +53,7 @@ class StopRequest:
     def raise_if_interrupted(self, folder: Path | None) -> None:
         """Tell the caller that a signal, not the recipe, ended training."""
         if self.number is not None:
-            kept = f"saved in {folder}; the same command goes on from here" if folder else "nothing was kept: no folder"
+            kept = (
+                f"saved in {folder}; run the same command again to resume" if folder else "nothing was kept: no folder"
+            )
             raise Interrupted(f"stopped by {signal.Signals(self.number).name}; {kept}", self.number)

@@ -111,7 +111,7 @@ class Sitting:
     def _own(self) -> str:
         """Of code that is not ours only the name is kept: who has edited it knows."""
         ours = self.factory is None and is_built_in(self.recipe.model)
-        return "" if ours else f" (if the code of {self.recipe.model} has changed since: another folder)"
+        return "" if ours else f" (if the code of {self.recipe.model} has changed since, use another folder)"
 
     def _starts_over(self, folder: RunFolder) -> bool:
         """Is the folder another recipe's, of which no step was trained?  Then it is cleared for this one.
@@ -127,7 +127,7 @@ class Sitting:
             )
         self.shape = rehearse(self.recipe, self.factory)  # before anything changes
         clear(folder)
-        self.say(f"{folder.path} was begun with {told}, and no step was trained: it is started over")
+        self.say(f"{folder.path} was started with {told}, but no step was trained: starting over")
         return True
 
     def _require_listed(self, folder: RunFolder) -> None:
@@ -136,9 +136,9 @@ class Sitting:
             place = folder.seed(seed)
             if lost_list(place, self.recipe):
                 for path in place.list_again(self.recipe):
-                    self.say(f"seed {seed}: a file of another recipe or seed is put aside as {path.name}")
+                    self.say(f"seed {seed}: a file of another recipe or seed is set aside as {path.name}")
                 left = place.last_step() is not None
-                then = "is made again from the files" if left else "there is no state to go on from: it starts over"
+                then = "is rebuilt from the files" if left else "there is no state to resume from: it starts over"
                 self.say(f"seed {seed}: its list of checkpoints was lost, and {then}")
         folder.recipe()
 
@@ -246,7 +246,7 @@ class Sitting:
             network = Network(self.recipe, seed, "cpu", self.factory)
             network.restore(state[1])
             place.save_weights(steps, network.weights(), self.recipe)
-            self.say(f"seed {seed}: the weights of step {steps} were missing or damaged, and are made again")
+            self.say(f"seed {seed}: the weights of step {steps} were missing or damaged, and are recreated")
         return complete
 
     def _resume(self, networks: list[Network], folder: RunFolder | None) -> int:
@@ -259,7 +259,7 @@ class Sitting:
             state = place.last_state(self.earlier)
             step = -1 if state is None else state[0]
             if damage := place.cut_short(self.recipe, step):
-                self.say(f"{damage}; it goes on without the missing part")
+                self.say(f"{damage}; continuing without the missing part")
             if state is not None:
                 network.restore(state[1])
             steps.add(step)
@@ -272,7 +272,7 @@ class Sitting:
     def _should_stop(self, stop: StopRequest) -> bool:
         late = self.max_minutes is not None and time.monotonic() - self.started > 60 * self.max_minutes
         if late:
-            self.say(f"stopped after {self.max_minutes:g} minutes; the same command goes on from here")
+            self.say(f"stopped after {self.max_minutes:g} minutes; run the same command again to resume")
         return late or stop.requested
 
     def _report(self, networks: list[Network], step: int, folder: RunFolder | None, rate: float | None) -> None:
@@ -312,7 +312,7 @@ class Sitting:
         saved = "there is no checkpoint" if folder is None else _saved(folder.seed(network.seed), step)
         found = f"seed {network.seed}: {what}; {saved}"
         if step == 0:  # what is computed with the first weights no learning rate has touched
-            advice = "the model itself gives them, its first weights or its forward; no learning rate has acted yet"
+            advice = "the model itself is the cause, its first weights or its forward; no learning rate has acted yet"
             halved = self.recipe.precision != "float32"
             return Diverged(found, network.seed, advice + "; precision float32 may help" * halved, at_once=True)
         where = "" if folder is None else "in another folder "  # this one goes on with its own recipe alone
@@ -330,8 +330,8 @@ def _saved(place: SeedFolder, broken: int) -> str:
     if state is not None:
         return f"the last {'good ' * (state < broken)}checkpoint is step {state}"
     if rungs:
-        suspect = ", which may predict no numbers" * (rungs[-1] >= broken)
-        return f"there is no checkpoint to go on from, and the last weights kept are of step {rungs[-1]}{suspect}"
+        suspect = ", which may predict NaN" * (rungs[-1] >= broken)
+        return f"there is no checkpoint to resume from, and the last weights kept are from step {rungs[-1]}{suspect}"
     return "there is no checkpoint yet"
 
 

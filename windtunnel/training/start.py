@@ -59,13 +59,13 @@ def train(
     seeds           how many networks (seeds 0, 1, …), or which seeds
     options         any field of `Recipe`, `Optimiser` or `Schedule` (steps=, batch=, lr=, …), or of the model
                     (params=, depth=, width=, heads=, positions=, …)
-    out             folder to keep the run in; giving the same call again continues it.  None: only in memory
+    out             folder to keep the run in; make the same call again to continue it.  None: only in memory
     device          cpu or cuda; by default a GPU if there is one
     tracker         who is told of every validation: "print" for a line each on the error stream, "tensorboard",
                     "trackio", "wandb" (extras of those names), or an object with start, log and finish
-    max_minutes     stop after that long with everything saved; the same call goes on from there
-    earlier         if the last saved state is damaged, go on from the intact one before it; if the list of what is
-                    saved is lost, make it again from the files that are there, unchecked
+    max_minutes     stop after so many minutes with everything saved; make the same call again to resume
+    earlier         if the last saved state is damaged, resume from the intact one before it; if the list of what is
+                    saved is lost, rebuild it from the files that are there, unchecked
     say             told one line when something is worth a line (continuing, already finished, stopped, a warm-up
                     that was shortened to fit the steps); by default nobody, or with tracker="print" whoever reads along
     turn            makes a context to step in, entered once everything is built: lets several processes share a card
@@ -76,7 +76,7 @@ def train(
     if max_minutes is not None:
         max_minutes = plain_number(max_minutes)
         require_number("max_minutes", max_minutes, 0, above=True)
-        require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to go on from")
+        require(out is not None, "max_minutes", max_minutes, "left out unless out=… gives a folder to resume from")
     factory = None if model is None or isinstance(model, str) else model
     if factory is not None:
         require_factory("model", factory, named="the name of an architecture, or ")
@@ -94,9 +94,9 @@ def train(
         if isinstance(model, str):
             given.append("model")
         if given:
-            raise InputError(f"{' and '.join(given)}: must be left out where recipe= is given, which brings its own")
+            raise InputError(f"{' and '.join(given)}: must be left out when recipe= is given, which has its own")
         if factory is not None:
-            own = f"a name that no built-in model has where a function builds it, e.g. {_own_name(factory)!r}"
+            own = f"a name that no built-in model has when a function builds it, e.g. {_own_name(factory)!r}"
             require(not is_built_in(recipe.model), "recipe.model", recipe.model, own)
     recipe = apply_options(recipe, seeds, options, factory, say)
     if is_foreign(recipe.tunnel):

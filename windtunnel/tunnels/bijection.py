@@ -39,7 +39,7 @@ class Bijection(Tunnel):
     length: int = 20
     """K: number of keys shown; at most `symbols` without replacement."""
     replacement: bool = False
-    """Draw keys with replacement, so that a key may come back."""
+    """Draw keys with replacement, so that keys may repeat."""
     layout: Literal["plain", "paper"] = "plain"
     """`plain` is k v k v …; `paper` puts a separator after each pair."""
 

@@ -1,4 +1,4 @@
-"""A tunnel from outside is held to what it promises: a wrong truth would make every score wrong without a word.
+"""Checks that an outside tunnel keeps its promises: a wrong posterior would silently make every score wrong.
 
     windtunnel.tunnels.check(MyTunnel())        for its author, at any time; training asks it before it starts
 
@@ -55,7 +55,7 @@ def check(tunnel: Tunnel, episodes: int = 64) -> str:
         other = _named(later)[field]
         kept = one if field == "readout" else one[1:]
         same = torch.allclose(kept, other, 0, SAME) if one.is_floating_point() else torch.equal(kept, other)
-        drawn = _Told(f"other ones for episode 1 when it is drawn as the second of {episodes} and as the first")
+        drawn = _Told(f"different ones for episode 1 when it is drawn as the second of {episodes} and as the first")
         require(same, _field(tunnel, field), drawn, "the same: all chance comes from the source that `draw` is given")
 
     def draw(start: int, count: int) -> Episodes:
@@ -63,7 +63,7 @@ def check(tunnel: Tunnel, episodes: int = 64) -> str:
 
     numbers = tunnel.readouts * tunnel.classes + tunnel.positions * (1 + tunnel.feature_width)
     found = require_truth(_field(tunnel, "posterior"), gather(draw, numbers), SAME)
-    return f"ok: {type(tunnel).__name__} keeps its promises; {found}; no proof: hold it to enumeration in a test"
+    return f"ok: {type(tunnel).__name__} keeps its promises; {found}; this is no proof: test it against enumeration"
 
 
 def is_foreign(tunnel: Tunnel) -> bool:

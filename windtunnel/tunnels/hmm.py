@@ -64,8 +64,7 @@ class HMM(Tunnel):
     prior: Literal["dirichlet", "released"] = "dirichlet"
     """`released`: rows floored at 0.05 and rounded to hundredths, as in the authors' code."""
     header: Literal["rows", "tokens"] | None = "rows"
-    """`rows`: one position per matrix row, probabilities as features; `tokens`: one token per grid probability
-    (released prior only); None: fixed matrices, given below."""
+    """`rows`: a position per matrix row; `tokens`: a token per entry (released prior); none: fixed matrices, below."""
     predict: Literal["state", "symbol"] = "state"
     """What the belief is about: the hidden state now, or the next observation."""
     transition: Matrix | None = None

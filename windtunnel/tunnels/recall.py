@@ -49,8 +49,7 @@ class Recall(Tunnel):
     repeats: int = 1
     """How often each pair is shown."""
     mixed: bool = False
-    """Store a random number of different pairs, 1, 2, 4 … up to `pairs`, shown again until the slots are full.  An
-    easier world to train in, whose belief stays exact."""
+    """Store a random 1, 2, 4 … or `pairs` pairs, repeated until all slots are filled: easier to learn, still exact."""
 
     summary: ClassVar[str] = "key–value pairs to store and look up; a point mass, or with noise a graded belief"
 

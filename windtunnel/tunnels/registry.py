@@ -1,4 +1,4 @@
-"""Tunnels by name, for the command line, for recipes and for one's own worlds."""
+"""Tunnels by name, for the command line, for recipes and for your own worlds."""
 
 from __future__ import annotations
 

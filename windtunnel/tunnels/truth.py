@@ -82,9 +82,9 @@ def require_truth(field: str, seen: Seen, tolerance: float) -> str:
     hindsight = (
         f"the same belief in {pairs:,} pairs of equal inputs"
         if pairs
-        else "hindsight not asked, as no two inputs are equal up to a readout"
+        else "hindsight not tested, as no two inputs are equal up to a readout"
     )
-    return f"labels of {episodes:,} episodes foretold no better by other beliefs; {hindsight}"
+    return f"labels of {episodes:,} episodes predicted no better by other beliefs; {hindsight}"
 
 
 def _same_inputs(seen: Seen) -> list[np.ndarray | None]:
@@ -162,7 +162,7 @@ def _tempered(belief: np.ndarray, labels: np.ndarray) -> list[_Better]:
     for power in POWERS:
         nats = float(((power - 1) * happened - np.log((belief**power).sum(-1))).sum())
         kind = "sharper" if power > 1 else "flatter"
-        words = f"a {kind} one, its power of {power:g}, foretells those of {len(labels):,} episodes better"
+        words = f"a {kind} one, its power of {power:g}, predicts those of {len(labels):,} episodes better"
         found.append(_Better(nats, len(labels), words))
     return found
 
@@ -176,7 +176,7 @@ def _leaning(belief: np.ndarray, labels: np.ndarray) -> _Better:
     top = int(best.argmax())
     words = (
         f"class {top} came up {counts[top]:,} times in {len(labels):,} episodes, where {belief[:, top].sum():,.1f} are "
-        "believed, and one that leans there foretells better"
+        "expected, and a belief that leans there predicts better"
     )
     return _Better(float(best[top]), len(labels), words)
 
@@ -192,7 +192,7 @@ def _counted(belief: np.ndarray, labels: np.ndarray, number: np.ndarray | None) 
     classes = belief.shape[-1]
     counts = np.bincount(number * classes + labels, minlength=len(first) * classes).reshape(len(first), classes)
     believed = np.log(belief[np.arange(len(labels)), labels]).sum()
-    words = f"adding up the labels of equal inputs foretells those of {len(labels):,} episodes better"
+    words = f"adding up the labels of equal inputs predicts those of {len(labels):,} episodes better"
     found = []
     for weight in WEIGHTS:
         prior = np.maximum(weight * belief[first], np.finfo(float).tiny)

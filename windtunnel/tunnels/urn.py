@@ -40,7 +40,7 @@ class Urn(Tunnel):
     length: int = 20
     """K: draws shown."""
     concentration: float = 0.2
-    """α of the Dirichlet prior.  Small: a few colours fill the urn, and counting tells far more than the last draw."""
+    """α of the Dirichlet prior. If small, a few colours fill the urn, and counts say far more than the last draw."""
 
     summary: ClassVar[str] = "draws from a hidden distribution; belief about the next one by counting"
 

@@ -202,7 +202,8 @@ def test_a_belief_that_two_observations_tell_as_well():
         if "beyond windows" in reading["name"]:
             reading["value"] *= 0.15
     assert (
-        claim("belief-readable").judge(p.evidence()).words == "reproduced only as what the last two observations tell"
+        claim("belief-readable").judge(p.evidence()).words
+        == "reproduced only as what the last two observations give away"
     )
 
 

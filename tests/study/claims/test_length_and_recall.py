@@ -86,7 +86,7 @@ def test_an_lstm_that_learnt_nothing_shows_nothing_about_recall():
     no_recall(p, "no")
     p.share("recall-lstm", "binding", around(-0.3, 0.001))
     found = claim("recall-lstm-accuracy").judge(p.evidence())
-    assert found.outcome == INCONCLUSIVE and "cannot be told from a failed training" in found.reasons[-1]
+    assert found.outcome == INCONCLUSIVE and "cannot be distinguished from failed training" in found.reasons[-1]
 
 
 def test_seeds_that_never_learn_recall_are_counted_and_leave_its_speed_open():

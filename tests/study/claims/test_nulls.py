@@ -196,7 +196,7 @@ def test_one_gap_that_is_none_refutes_though_another_straddles():
     sizes, *gaps = found.reasons
     assert sizes.endswith("hmm-lstm 0.000138 (×/÷ 1.08), hmm-mlp 0.997 (×/÷ 1.08)")  # the seeds are not at fault
     told = {reason.split(":")[0].removeprefix("gap over seed spread "): reason for reason in gaps}
-    assert told[gap].endswith("over seeds; must be above 4") and "0 [-" in told[gap]
+    assert told[gap].endswith("over seeds; the claim needs it above 4") and "0 [-" in told[gap]
     seeds = np.log10([0.9, 0.95, 1.0, 1.05, 1.1])
     _, p_value = gap_over_spread(seeds, seeds, 4.0)
     assert found.p_value == pytest.approx(3 * p_value)  # picked out of three gaps

@@ -113,7 +113,7 @@ def test_a_draft_without_its_networks_is_begun_anew(tmp_path, trained, monkeypat
     shutil.rmtree(tmp_path / "runs")
     said: list[str] = []
     study = sit(tmp_path, HMM, say=said.append)
-    assert trained == [HMM, HMM] and any("begun anew" in line for line in said)
+    assert trained == [HMM, HMM] and any("restarted" in line for line in said)
     assert study.cell(HMM)["conditions"]["home"]["metrics"]["kl_bits"]["mean"] < 10
 
 

@@ -240,7 +240,7 @@ def test_a_run_without_its_list_is_put_aside_and_trained_anew(tmp_path):
         left, told = lose_list(study.run(name)), []
         again = reproduce(out=tmp_path, plan=plan, device="cpu", say=told.append).cell(name)
         where = tmp_path / "runs" / aside
-        said = f"{name}: a list of its checkpoints is lost; the run is kept as {where}, and trained anew"
+        said = f"{name}: a list of its checkpoints is lost; the run is kept as {where}, and retrained"
         assert said in told and not any("begun elsewhere" in line for line in told)
         assert files(where) == left
         assert again["conditions"] == made["conditions"] and again["history"] == made["history"]
@@ -257,7 +257,7 @@ def test_a_trial_without_its_list_is_made_anew(tmp_path, monkeypatch):
     state = trial / "seed-1000" / "resume-00000000.safetensors"
     state.rename(state.with_name("resume-00000005.safetensors"))
     study = reproduce(out=tmp_path, plan=plan, device="cpu", say=told.append)
-    assert [line for line in told if "and trained anew" in line] and study.finished("small-urn-lstm")
+    assert [line for line in told if "and retrained" in line] and study.finished("small-urn-lstm")
     assert (tmp_path / "sweeps" / ".small-urn-lstm-0.unlisted" / "recipe.json").exists()
 
 
@@ -288,7 +288,7 @@ def test_the_time_limit_binds_a_sweep_and_a_trial_goes_on(tmp_path, monkeypatch)
     monkeypatch.setattr(rate.sweep, "try_rate", spy)
     plan, told = only("small-urn-lstm"), []
     study = reproduce(out=tmp_path, plan=plan, device="cpu", max_minutes=5, say=told.append)
-    assert study.head()["finished"] == [] and "goes on from here" in told[-1]
+    assert study.head()["finished"] == [] and "run the same command again to resume" in told[-1]
     study = reproduce(out=tmp_path, plan=plan, device="cpu", max_minutes=5)
     assert study.head()["finished"] == ["small-urn-lstm"]
     assert asked[0][:1] + asked[0][2:] == (0, False) and asked[1][0] == 0 and asked[1][2]  # the same trial, its folder

@@ -39,7 +39,7 @@ SUMMARIES = {
     "uniform": "every outcome equally likely",
     "set-complement": "bijection: uniform over the values not yet shown, blind to the key",
     "familiarity": "bijection: a seen key gets any shown value, a new key any other; sets, but no binding",
-    "last-observation": "bijection, urn: the exact belief of one who saw only the last pair, or the last draw",
+    "last-observation": "bijection, urn: the exact belief given only the last pair, or the last draw",
     "marginal": "hmm: reads the header, ignores every observation",
     "window-L": "hmm: exact filter on the last L observations, uniform restart (L = 1, 2, 3, 4, 8)",
     "window-L-marginal": "hmm: the same, restarted at the header-only marginal",

@@ -30,7 +30,9 @@ def orthogonal_keys(evidence: Evidence, cell: str) -> Verdict:
         where = {"hypotheses": group, "path": "formed"}
         beyond = evidence.over_null(cell, "key cosine, raw", "random vectors", **where)
         own = evidence.record(cell, "key cosine, raw", **where)
-        told = f"{cell}, raw |cosine| between the key vectors of {group[:-1]} tokens {own}; less that of random vectors"
+        told = (
+            f"{cell}, raw |cosine| between the key vectors of {group[:-1]} tokens {own}; minus that of random vectors"
+        )
         centred = beyond_nulls(evidence, cell, "key cosine, centred", "below", CENTRED, **where)
         parts[f"for the {group}"] = qualified(held(beyond, "below", 0.0, told), centred)
     return jointly(parts)
@@ -39,7 +41,7 @@ def orthogonal_keys(evidence: Evidence, cell: str) -> Verdict:
 def sharpening(evidence: Evidence, cell: str) -> Verdict:
     """Attention entropy falls by 85% or more from first to last layer; else: it falls, more than untrained."""
     primary = reading(evidence, cell, FALL, "above", 0.85, f"{cell}, fall of attention entropy, first to last layer")
-    told = f"{cell}, {FALL}, less its null “untrained”"
+    told = f"{cell}, {FALL}, minus its null “untrained”"
     some = held(evidence.over_null(cell, FALL, "untrained"), "above", 0.0, told)
     return otherwise(primary, {"as a fall beyond untrained networks, smaller than published": some})
 
@@ -102,7 +104,7 @@ CLAIMS = [
         "First-layer keys of the hypotheses are nearer to orthogonal than random keys.",
         PAPER,
         "mean |cosine| 0.052 against 0.082 for random keys; elsewhere 0.09–0.12 against 0.40–0.45",
-        "mean |cosine| less that of random vectors of equal dimension; controls: centred keys, which no shared offset "
+        "mean |cosine| minus that of random vectors of equal dimension; controls: centred keys, which no shared offset "
         "can move, against random vectors and untrained networks",
         (BIJECTION, "bijection-references"),
         of(orthogonal_keys, BIJECTION),
@@ -122,7 +124,7 @@ CLAIMS = [
         "sharpening-target",
         "What attention sharpens onto is the hypotheses still possible.",
         PAPER,
-        "no number; said of bijection, where the values left have no position",
+        "no number; stated for bijection, where the values left have no position",
         "with replacement, where a key seen before leaves one value and that has a position: share of attention on it "
         f"in the head that has most; the line is {FOUND}; controls: the best heads of untrained networks and on other "
         "episodes' positions, growth with depth",

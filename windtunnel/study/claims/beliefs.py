@@ -67,8 +67,10 @@ def readable(evidence: Evidence, cell: str) -> Verdict:
     """A linear map reads half of the exact belief from the last layer, and more than short windows could tell."""
     require_learned(evidence, cell)
     found = evidence.record(cell, "belief decoded, R²", stream="residual")
-    more = held(evidence.record(cell, BEYOND), "above", MORE, f"{cell}, R² of what the last two observations leave")
-    controls = {"as what the last two observations tell": more} | beyond_nulls(evidence, cell, BEYOND)
+    more = held(
+        evidence.record(cell, BEYOND), "above", MORE, f"{cell}, R² of what the last two observations leave unexplained"
+    )
+    controls = {"as what the last two observations give away": more} | beyond_nulls(evidence, cell, BEYOND)
     primary = held(found, "above", READABLE, f"{cell}, R² of the belief read off the last layer")
     return qualified(primary, controls).because(*_used(evidence, cell))
 
@@ -86,7 +88,7 @@ def _used(evidence: Evidence, cell: str) -> list[str]:
         moved = (
             f"{words} of {cell}'s last layer, swapped with a donor's, moves the prediction {over_seeds(found)} of the"
         )
-        told.append(f"{moved} way to its belief; less a random subspace's: {less_null(found, RANDOM)}")
+        told.append(f"{moved} way to its belief; minus a random subspace's: {less_null(found, RANDOM)}")
     return told
 
 
@@ -97,8 +99,8 @@ CLAIMS = [
         PAPER,
         "no number: the residual stream is said to carry the belief",
         f"R² of the exact belief read by a linear map from the last layer, held-out sequences, the line is {READABLE}; "
-        f"controls: what the last two observations do not tell (line {MORE}), beyond untrained networks and shuffled "
-        "episodes; told beside it: whether what is read is used, by swaps with a donor's",
+        f"controls: what the last two observations leave unexplained (line {MORE}), beyond untrained networks and "
+        "shuffled episodes; shown beside it: whether what is read is used, by swaps with a donor's",
         (HMM, "hmm-references"),
         of(readable, HMM),
         elsewhere=of_each(readable, MAMBA, LSTM, REPLACED),

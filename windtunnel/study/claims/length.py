@@ -81,7 +81,7 @@ def late(evidence: Evidence, cell: str) -> Verdict:
     require_learned(evidence, cell)
     lost = {k: evidence.record(cell, LOST_WHEN_OFF, length=k, positions="all") for k in (20, 50)}
     excess = difference(lost[50], _times(lost[20], MANY_TIMES))
-    what = f"{_switched_off(evidence, cell)}, bits lost at K = 50 less {MANY_TIMES:g} times those at K = 20"
+    what = f"{_switched_off(evidence, cell)}, bits lost at K = 50 minus {MANY_TIMES:g} times those at K = 20"
     verdict = held(excess, "above", 0.0, what).because(f"bits lost at K = 20: {lost[20]}; at K = 50: {lost[50]}")
     return qualified(verdict, beyond_nulls(evidence, cell, LOST_WHEN_OFF, length=50, positions="all"))
 
@@ -157,7 +157,7 @@ CLAIMS = [
     *(make(length, line) for length, line in LINES.items() for make in (_longer, _new_alone)),
     Claim(
         "length-200",
-        "The Transformer's learned filter runs on well beyond the lengths that were published.",
+        "The Transformer's learned filter still works far beyond the published lengths.",
         f"{PAPER}, read further by us",
         "none; the published number for K = 50 is the line",
         f"entropy error per sequence at positions 21 to 200 alone; the line is {LINES[50]:g} bits",
@@ -169,7 +169,7 @@ CLAIMS = [
 LATE_ATTENTION = [
     Claim(
         "late-attention",
-        "Late attention is not needed at the trained length but for roll-out beyond it.",
+        "Late attention is not needed at the trained length, only beyond it.",
         PAPER,
         "with the top two layers' attention off, 1.6e-3 bits at K = 20 and 1.79 at K = 50",
         f"bits of KL lost at K = 50 against {MANY_TIMES:g} times those at K = 20",

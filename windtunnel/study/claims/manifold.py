@@ -141,7 +141,8 @@ CLAIMS = [
         "value-order",
         "That direction is ordered by posterior entropy.",
         PAPER,
-        "a manifold ordered by entropy; said of bijection without replacement, where position alone fixes the entropy",
+        "a manifold ordered by entropy; stated for bijection without replacement, where position alone fixes the"
+        " entropy",
         f"with replacement: share of PC1 that entropy explains, the line is {ORDERED}; controls: the same once position"
         " is regressed out, and its nulls",
         (REPLACED, "bijection-replacement-references"),

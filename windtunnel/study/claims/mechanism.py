@@ -91,7 +91,7 @@ def roles(evidence: Evidence, cell: str) -> Verdict:
 
 def _needed(readings: list[Record], what: str) -> Verdict:
     found, null = _excess(readings, what)
-    return held(found, "above", NEEDED_BITS, f"{what}, less its null “{null}”")
+    return held(found, "above", NEEDED_BITS, f"{what}, minus its null “{null}”")
 
 
 def _excess(readings: list[Record], what: str) -> tuple[Quantity, str]:
@@ -135,7 +135,7 @@ def _recurrent(evidence: Evidence, cell: str) -> str:
         excess, null = _excess(found, said)
     except NotMeasured:
         return said
-    costs = f"costs {over_seeds(found)} bits, {excess} less “{null}”"
+    costs = f"costs {over_seeds(found)} bits, {excess} minus “{null}”"
     return f"{said}; {ONE_CELL[evidence.cell(cell)['model']]} set to the mean, one step back, {costs}"
 
 
@@ -175,7 +175,7 @@ CLAIMS = [
         PAPER,
         "no number",
         "bits lost at one step without attention, or without feed-forward, in all layers at that step; and without the "
-        f"stream of earlier positions half-way up; each less its strongest null; the line is {NEEDED_BITS} bits",
+        f"stream of earlier positions half-way up; each minus its strongest null; the line is {NEEDED_BITS} bits",
         (HMM, "hmm-references"),
         of(roles, HMM),
         elsewhere=of_each(roles, BIJECTION, REPLACED, LSTM),

@@ -1,4 +1,4 @@
-"""What a reading must stand out from before it says anything about learning: its nulls; and a network that learned.
+"""What a reading must stand out from before it shows anything about learning: its nulls; and a network that learned.
 
 A number that an untrained network shows as well is no result of training.  Where the published number is reached but a
 null reaches it too, the claim holds only in the words of that null, e.g. "only as in untrained networks".
@@ -49,7 +49,7 @@ def beyond(
         raise NotMeasured(f"{what}: has no null to stand out from")
     return {
         words.get(null) or WORDS.get(null) or f"as in its null “{null}”": held(
-            less_null(readings, null), side, 0.0, f"{what}, less its null “{null}”"
+            less_null(readings, null), side, 0.0, f"{what}, minus its null “{null}”"
         )
         for null in common
     }

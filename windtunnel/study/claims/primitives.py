@@ -130,7 +130,9 @@ def not_found(lacking: Verdict, evidence: Evidence, world: str, model: str) -> V
     lacking = lacking.because(*_indifferent(evidence, f"{world}-{model}"))
     solved, words = control(evidence, world, model)
     if not solved:
-        return replace(lacking, outcome=INCONCLUSIVE).because(f"cannot be told from a failed training: {words}")
+        return replace(lacking, outcome=INCONCLUSIVE).because(
+            f"this cannot be distinguished from failed training ({words})"
+        )
     return replace(lacking, outcome=ONLY_AS, only_as="as “not found within this budget”").because(words)
 
 
@@ -141,8 +143,8 @@ def _indifferent(evidence: Evidence, cell: str) -> list[str]:
     if len(found) < 2 or found[-1] > ALIKE * found[0]:
         return []
     return [
-        f"{cell}: its learning-rate trials ended alike ({found[0]:.4g} to {found[-1]:.4g} bits), so that its rate was"
-        " not chosen by evidence"
+        f"{cell}: its learning-rate trials ended alike ({found[0]:.4g} to {found[-1]:.4g} bits), so its rate was not"
+        " chosen by evidence"
     ]
 
 

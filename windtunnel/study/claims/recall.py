@@ -66,7 +66,7 @@ def capacity(evidence: Evidence) -> Verdict:
     cells = (_longest(evidence), "recall-transformer")
     falls = {cell: _lost(evidence, cell) for cell in cells}
     told = [f"{cell}, {LOST}: {lost}" for cell, lost in falls.items()] + [_drops(evidence, cell) for cell in falls]
-    found = held(difference(*falls.values()), "above", LESS, "Mamba's loss less the Transformer's").because(*told)
+    found = held(difference(*falls.values()), "above", LESS, "Mamba's loss minus the Transformer's").because(*told)
     return _if_few_are_held(evidence, cells[0], found)
 
 
@@ -122,8 +122,8 @@ def slowly(evidence: Evidence) -> Verdict:
     found = held(ratio(*of_seeds), "above", 2.0, what).because(*told)
     if any(at is None for seeds in steps.values() for at in seeds):
         return replace(found, outcome=INCONCLUSIVE, p_value=None).because(
-            "seeds that never got there count as the end of training, so the ratio is a lower bound, and whether Mamba"
-            " learns it at all is open"
+            "a seed that never got there is counted as if it had at the end of training, so the ratio is a lower bound,"
+            " and whether Mamba learns it at all is open"
         )
     return found
 
@@ -200,7 +200,7 @@ CLAIMS = [
         "A state of fixed size holds only so many pairs; attention is not limited so.",
         f"{PAPER}, made a test by us",
         "none",
-        f"accuracy lost from {FEW} to {MANY} pairs, all trained on, Mamba's less the Transformer's; the line is 0.1",
+        f"accuracy lost from {FEW} to {MANY} pairs, all trained on, Mamba's minus the Transformer's; the line is 0.1",
         (LONGER, "recall-transformer"),
         capacity,
         elsewhere=of_each(loses, "recall-linear-attention"),

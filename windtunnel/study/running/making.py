@@ -85,7 +85,7 @@ class Making:
             return empty
         if self.inspecting.here or not (kept["conditions"] or kept["diverged"]):
             return empty | kept
-        self.sitting.say(f"{name}: was begun elsewhere, and its networks are not here: begun anew")
+        self.sitting.say(f"{name}: was begun elsewhere, and its networks are not here: restarted")
         self.folder.write_draft(name, empty)
         return empty
 

@@ -118,7 +118,7 @@ class Sitting:
         try:
             in_time = lanes.run(self, cells, self.side_by_side) if self.side_by_side > 1 else self.work(cells)
             if not in_time:
-                self.say(f"stopped after {self.max_minutes:g} minutes; the same command goes on from here")
+                self.say(f"stopped after {self.max_minutes:g} minutes; run the same command again to resume")
         finally:
             self.keep_time()
             self.folder.sum_up(CLAIMS)

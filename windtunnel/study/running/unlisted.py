@@ -1,4 +1,4 @@
-"""A run of a study that has lost a list of checkpoints: it is put aside, and trained anew.
+"""A run of a study that has lost a list of checkpoints: it is put aside, and retrained.
 
 To go on from states that nothing vouches for would put the claims on them (`training.lost_list`).  Nothing is deleted:
 whoever has the list may put it back, and the folder too.
@@ -24,5 +24,5 @@ def put_aside(run: Path) -> str:
         names = (f".{run.name}.unlisted{'' if n == 1 else f'-{n}'}" for n in count(1))
         aside = next(place for name in names if not (place := run.with_name(name)).exists())
         run.rename(aside)
-        return f"{run.name}: a list of its checkpoints is lost; the run is kept as {aside}, and trained anew"
+        return f"{run.name}: a list of its checkpoints is lost; the run is kept as {aside}, and retrained"
     return ""

@@ -10,7 +10,7 @@ from torch import Tensor
 from windtunnel.training.network import Network
 
 COUNTED = "weights, optimiser and what the backward pass keeps, counted"
-MEASURED = "the most that was held on the card, less what was held before"
+MEASURED = "peak memory held on the GPU, minus what was held before"
 
 
 def start_measuring(device: str) -> int:

@@ -65,7 +65,7 @@ _COLUMNS: dict[str, list[tuple[str, str, Callable[[Any], str]]]] = {
         ("one_ms", "one seed, ms per step", _short),
         ("together_ms", "together, ms per step", _short),
         ("cost_of_one", "cost against one", _times),
-        ("cost_of_batch", "one seed, the batch as many times", _times),
+        ("cost_of_batch", "one seed, as many times the batch", _times),
         ("busy_share", "one seed, time with a kernel running", _percent),
         ("memory_mib", "MiB", _count),
     ],
@@ -138,7 +138,7 @@ def _operations(row: Row) -> Table:
 def notes(result: Row) -> list[str]:
     """What the reader should know besides: what had to be left out, and what memory means."""
     lines = [
-        f"{section}: left out for want of time: {', '.join(left)}"
+        f"{section}: left out for lack of time: {', '.join(left)}"
         for section, left in result.get("left_out", {}).items()
     ]
     lines += [f"{section}: failed: {'; '.join(why)}" for section, why in result.get("failed", {}).items()]
