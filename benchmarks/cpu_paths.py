@@ -174,6 +174,7 @@ def main() -> None:
     chosen = options.only.split(",")
     for case in chosen:
         require(case in known, "--only", case, f"one of {', '.join(known)}")
+    made_with = environment("cpu")  # before the result itself makes the tree a changed one
     print(HEAD)
     rows = []
     for case in chosen:
@@ -181,7 +182,7 @@ def main() -> None:
         print(*map(told, found), sep="\n", flush=True)
         rows += found
         waiting = os.environ.get("OMP_WAIT_POLICY", "not set")
-        result = {"environment": environment("cpu"), "omp_wait_policy": waiting, "used": USED, "rows": rows}
+        result = {"environment": made_with, "omp_wait_policy": waiting, "used": USED, "rows": rows}
         save(options.json, result)
 
 
