@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from common import Parser, place, positive, run, save
+from common import Parser, place, positive, run
 
 from windtunnel.environment import environment
 from windtunnel.errors import require
@@ -33,6 +33,7 @@ from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.cases import cases
 from windtunnel.training.speed.clock import seconds
+from windtunnel.training.speed.part import Kept
 from windtunnel.training.speed.startup import compile_times
 from windtunnel.training.stages import Stage
 
@@ -174,16 +175,15 @@ def main() -> None:
     chosen = options.only.split(",")
     for case in chosen:
         require(case in known, "--only", case, f"one of {', '.join(known)}")
-    made_with = environment("cpu")  # before the result itself makes the tree a changed one
+    waiting, kept = os.environ.get("OMP_WAIT_POLICY", "not set"), Kept(options.json)
+    result: dict[str, Any] = {"environment": environment("cpu"), "omp_wait_policy": waiting, "used": USED, "rows": []}
     print(HEAD)
-    rows = []
     for case in chosen:
         found = measured(case, known[case], options.seconds)
         print(*map(told, found), sep="\n", flush=True)
-        rows += found
-        waiting = os.environ.get("OMP_WAIT_POLICY", "not set")
-        result = {"environment": made_with, "omp_wait_policy": waiting, "used": USED, "rows": rows}
-        save(options.json, result)
+        result["rows"] += found
+        kept.rows(result)
+    kept.whole(result)
 
 
 if __name__ == "__main__":

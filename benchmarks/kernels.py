@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from common import Parser, place, run, save
+from common import Parser, place, run
 from torch import Tensor
 
 from windtunnel.environment import environment, require_device
@@ -30,6 +30,7 @@ from windtunnel.models import kernels
 from windtunnel.models.compiled import CompilationFailed, must_compile
 from windtunnel.models.scan import selective_scan, selective_scan_chunked
 from windtunnel.models.transformer import explicit_attention, merged, separate
+from windtunnel.training.speed.part import Kept
 from windtunnel.training.speed.parts import captured
 
 EPISODES, POSITIONS, CALLS = 1024, 30, 20
@@ -229,7 +230,7 @@ def main() -> None:
     parser.add_argument("--solves", action="store_true")
     parser.add_argument("--json", type=place, default=None)
     options = parser.parse_args()
-    device = require_device("cuda")
+    device, kept = require_device("cuda"), Kept(options.json)
     if options.tilings:
         with torch.no_grad():
             search_tilings()
@@ -238,15 +239,16 @@ def main() -> None:
         result = {"environment": environment(device), "solves": []}
         for row in solves():
             result["solves"].append(row)
-            save(options.json, result)
+            kept.rows(result)
+        kept.whole(result)
     else:
         failed: list[str] = []
         result: dict[str, Any] = {"environment": environment(device), "kernels_in_use": kernels.in_use(device)}
         result |= {"kernels": [], "failed": failed}
         for row in against_twins(failed):
             result["kernels"].append(row)
-            save(options.json, result)  # after every row: one that fails does not take the others with it
-        save(options.json, result)
+            kept.rows(result)  # one that fails does not take the others with it
+        kept.whole(result)
         if failed:
             raise InputError(f"without a row: {'; '.join(failed)}")
 

@@ -196,7 +196,8 @@ def test_the_limit_is_that_of_products_and_bytes():
     shape = {"depth": 2, "width": 8, "heads": 2, "ff_width": 16}
     recipe = Recipe(tunnel, "transformer", shape, batch=10)
     slow, fast = (
-        limit_part.least(recipe, rate, {"batch": 5, "sampling_ms": 0.3, "optimiser_ms": 0.7}) for rate in (1e9, 1e30)
+        limit_part.least(recipe, rate, limit_part.REACHED, {"batch": 5, "sampling_ms": 0.3, "optimiser_ms": 0.7})
+        for rate in (1e9, 1e30)
     )
     rows, read = 10 * 7, 10 * 4  # k1 v1 k2 v2 k3 v3 k4, of which the keys are read
     between = rows * (8 * 20 + 2 * 8 * 28 + 16 * 10) + read * (2 * 8 * 28 + 16 * 10)
@@ -275,8 +276,13 @@ def test_attempts_are_held_against_a_training_where_both_were_on_the_way(tmp_pat
     # Seeds 1 and 2 at step 200: half-way from 0.04 to 0.01, and a third of the way from 4e-3 to 2.5e-4; then 1/200.
     ratio = (0.02 * 4e-3 * (2.5e-4 / 4e-3) ** (1 / 3)) ** 0.5 * 200
     assert row[5].startswith(f"{ratio:.3g}")
-    (tmp_path / "attempt.json").unlink()
+    strangers = [one | {"seed": one["seed"] + 7} for one in attempt["seeds"]]
+    (tmp_path / "attempt.json").write_text(json.dumps(attempt | {"seeds": strangers}))
+    row = again_part._row_on_the_way(first, tmp_path)
+    assert row is not None and row[-1] == "first → older"  # the newest of those that share seeds
     (tmp_path / "older.json").unlink()
+    assert again_part._row_on_the_way(first, tmp_path) is None
+    (tmp_path / "attempt.json").unlink()
     assert again_part._row_on_the_way(first, tmp_path) is None
 
 

@@ -59,7 +59,7 @@ def limit_threads() -> None:
 
 
 def cores() -> int:
-    """That this process may use."""
+    """How many CPU cores this process may run on.  (A container's quota of processor time is another matter.)"""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -26,8 +26,8 @@ def again_part(first: Path, again: Path, before: Path, attempts: Path) -> list[s
     before     results from before the kernels, of those recipes that were there already
     attempts   at times to fidelity: they train recipes too, until the last target is met
     """
-    say = f"{PAIRED} Even the same seed on the same code does not come out the same twice, because a GPU adds in no"
-    say += " fixed order."
+    say = f"{PAIRED} Even the same seed on the same code need not come out the same twice, because a GPU may add"
+    say += " in another order."
     early = (
         "*Then* is from before we wrote kernels for the residual addition, the norm and the GELU; the Transformer's"
         " attention already had one. The LSTM uses none of these kernels, so its row shows the effect of all other"
@@ -96,19 +96,15 @@ def _on_the_way_part(rows: list[list[str]]) -> list[str]:
 
 
 def _row_on_the_way(first: dict[str, Any], attempts: Path) -> list[str] | None:
-    """A result beside the newest attempt at the same recipe; None without one, or with under two shared seeds."""
+    """A result beside the newest attempt at the same recipe on at least two of its seeds; None without one."""
     alike = [one for path in sorted(attempts.glob("*.json")) if _same_recipe(first, one := load(path))]
-    if not alike:
+    shared = [(one, pairs) for one in alike if len(pairs := _pairs(first, one)) > 1]
+    if not shared:
         return None
-    attempt = max(alike, key=lambda one: one["date"])
-    pairs = {
-        one["seed"]: (first["history"][str(one["seed"])], one["curve"])
-        for one in attempt["seeds"]
-        if str(one["seed"]) in first["history"]
-    }
+    attempt, pairs = max(shared, key=lambda made: made[0]["date"])
     looks = [{look["step"] for look in history} for history, _ in pairs.values()]
     steps = [s for s in set.intersection(*looks) if 0 < s <= min(curve[-1][1] for _, curve in pairs.values())]
-    if len(pairs) < 2 or not steps:
+    if not steps:
         return None
     step, seeds = max(steps), tuple(pairs)
     then = [next(look["kl_bits"] for look in history if look["step"] == step) for history, _ in pairs.values()]
@@ -117,6 +113,12 @@ def _row_on_the_way(first: dict[str, Any], attempts: Path) -> list[str] | None:
     told = [first["name"], f"{step:,} of {first['recipe']['steps']:,}", str(len(seeds)), old.brief(2), new.brief(2)]
     commits = " → ".join(commit_of(result["environment"]) for result in (first, attempt))
     return [*told, f"{compare.ratio(new, old).brief(3)} ×", commits]
+
+
+def _pairs(first: dict[str, Any], attempt: dict[str, Any]) -> dict[int, tuple[list, list]]:
+    """Seed -> its history and its curve in the attempt, for seeds that both have."""
+    curves = {one["seed"]: one["curve"] for one in attempt["seeds"]}
+    return {seed: (first["history"][str(seed)], curves[seed]) for seed in curves if str(seed) in first["history"]}
 
 
 def _same_recipe(first: dict[str, Any], attempt: dict[str, Any]) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 from records_page import load_attempts
-from tables import load, share_of_rate
+from tables import load, one_batch, share_of_rate
 
 from windtunnel import tunnels
 from windtunnel.study.folder.files import markdown
@@ -35,7 +34,7 @@ def speed(results: Path) -> str:
         ]
         for row in result["training"]
     ]
-    small, large = _batch(own), _batch(result["training"])
+    small, large = one_batch(own), one_batch(result["training"])
     columns = ["tunnel / model", "parameters", f"sequences/s, batch {small}", f"batch {large}", "of the matrix rate"]
     columns += [f"s to {target:g} bits" for target in TARGETS]
     note = (
@@ -47,12 +46,6 @@ def speed(results: Path) -> str:
         f" {CHANGED}: with settings other than the recipe's, such as a growing batch (docs/records.md)."
     )
     return "\n".join([*markdown(columns, rows), "", note])
-
-
-def _batch(rows: list[dict[str, Any]]) -> str:
-    """The one batch of all rows."""
-    (batch,) = {row["batch"] for row in rows}
-    return f"{batch:,}"
 
 
 def _tried(attempts: list[Attempt], case: str) -> list[Attempt]:

@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from tables import commit_of, load, made_with, share_of_rate, short_commit, table
+from tables import commit_of, load, made_with, one_batch, share_of_rate, short_commit, table
 
 from windtunnel.training.speed.records import attempts_in
 from windtunnel.training.speed.tables import notes, tables
@@ -15,6 +15,8 @@ GOAL = 3
 """What five seeds together may cost at most, in times of one, where one does not fill the card."""
 BESIDE = ("profile", "evaluation", "growth", "startup", "compile")
 """Sections of `windtunnel bench` that have no part of their own."""
+IN_USE = "peak of the allocator"
+"""How older files name their kind of memory."""
 
 
 def training_part(files: list[Path]) -> list[str]:
@@ -39,8 +41,9 @@ def training_part(files: list[Path]) -> list[str]:
     where = f"{made_with(results[0]['environment'])}; {rates} TFLOP/s in a large bfloat16 matrix product"
     where += "; set-up with a filled compiler's cache"
     picture = "![training, seeds together, growth and the parts of a step](speed.png)"
+    first, last = one_batch(results[0]["training"]), one_batch(load(files[0].with_name("profile.json"))["profile"])
     made = (
-        "*Batches of 2,048 in the first panel, 1,024 in the last; the commits are those of the tables on this page."
+        f"*Batches of {first} in the first panel, {last} in the last; the commits are those of the tables on this page."
         " Drawn by `python docs/making/speed_picture.py`.*"
     )
     return ["## Training throughput", "", picture, "", made, "", where, "", *table(columns, rows)]
@@ -106,7 +109,7 @@ def seeds_part(files: list[Path]) -> list[str]:
     columns += ["one seed: time with a kernel running", "commit"]
     place = made_with(load(files[-1])["environment"])
     where = f"{place}; milliseconds per step. Those without a share of time with a kernel running were taken in turns"
-    where += " with other work on the card."
+    where += " with other work on the card. That share comes from two measurements, and is good to about 2%."
     cheaper = [row for row, _ in found if row["cost_of_one"] < row["cost_of_batch"]]
     did = f"in {len(cheaper)} of {len(rows)} cases" if cheaper else "in no case measured"
     dear = [row for row, _ in found if row["cost_of_batch"] < GOAL < row["cost_of_one"]]
@@ -205,7 +208,8 @@ def ways_part(path: Path) -> list[str]:
             continue
         times = [f"{row['ms_per_step']:.2f}", f"{row['over_used']:.2f} ×", f"{row['median_over_used']:.2f} ×"]
         compiling = [f"{row[key]:.1f}" if row["compile_s"] else "" for key in ("compile_s", "compile_again_s")]
-        rows.append([row["case"], row["way"], *times, *compiling, f"{row['preset_s']:.1f}"])
+        whole = "" if row["way"] == TOGETHER else f"{row['preset_s']:.1f}"  # of one network, which two are not
+        rows.append([row["case"], row["way"], *times, *compiling, whole])
         if row["over_used"] < 1 and row["way"] != TOGETHER:
             faster.append(f"{row['case']}, {row['way']} ({row['over_used']:.2f} ×)")
     columns = ["case", "way", "ms per step", f"over {result['used']}", "ratio of medians"]
@@ -217,7 +221,11 @@ def ways_part(path: Path) -> list[str]:
     where += f" of the quick preset. Training takes it in {result['used']}, each on a thread of its own. All ways took"
     where += " turns; the lower quartile of the turns counts, which other work on the machine disturbs least."
     where += f" `OMP_WAIT_POLICY` was {result['omp_wait_policy']} (the command line sets it to PASSIVE)."
-    verdict = f"Faster by the step than what training takes: {'; '.join(faster)}." if faster else "None was faster."
+    verdict = (
+        f"Faster by the step than what training takes: {'; '.join(faster)}."
+        if faster
+        else "No other way to train one network was faster."
+    )
     if any(row["way"] == TOGETHER for row in result["rows"]):
         verdict += (
             " *Two at a time* are two networks, a process and a thread each; their time is the wall time over the"
@@ -237,4 +245,9 @@ def bench_part(path: Path, title: str) -> list[str]:
     lines = [line for made in tables(there) for line in (f"### {made.title}", "", *table(made.columns, made.rows))]
     where = f"{made_with(place)}, commit {commit_of(place)}; as `windtunnel bench` prints it."
     said = ". ".join([*notes(result), *filter(None, [result.get("note")])])
+    if any(row.get("memory_kind", "").startswith(IN_USE) for row in result.get("growth", [])):
+        said += (
+            ". That is what was in use at one moment, and too little for seeds side by side, which hold room of their"
+        )
+        said += " own (`windtunnel bench` counts what is held since)"
     return [f"## {title}", "", where, "", *lines, *([f"{said}.", ""] if said else [])]

@@ -53,6 +53,12 @@ def share_of_rate(row: dict[str, Any], digits: int = 0) -> str:
     return f"{100 * share(row):.{digits}f}%"
 
 
+def one_batch(rows: list[dict[str, Any]]) -> str:
+    """The one batch of all rows."""
+    (batch,) = {row["batch"] for row in rows}
+    return f"{batch:,}"
+
+
 def share(row: dict[str, Any]) -> float:
     """Products of older rows were counted on the path with taps: too many for Transformers, too few for linear
     attention.  They are counted again, as they train."""

@@ -96,6 +96,17 @@ def test_what_is_stopped_leaves_the_rows_it_had(monkeypatch, capsys, output, tmp
     assert json.loads(file.read_text()) == told and not part.exists()
 
 
+def test_a_measurement_that_fails_says_where_its_rows_are(monkeypatch, capsys, tmp_path):
+    def failing(plan, say, keep):
+        keep({})
+        raise InputError("out of memory")
+
+    monkeypatch.setattr("windtunnel.cli.bench.bench", failing)
+    assert main(["bench", "--device", "cpu", "--only", "quick", "--json", str(tmp_path / "a.json")]) == 2
+    said = capsys.readouterr().err
+    assert f"the rows so far are in {tmp_path / 'a.json.part'}" in said and said.endswith("out of memory\n")
+
+
 def test_a_disk_that_is_full_meanwhile_stops_no_measurement(monkeypatch):
     def full(result):
         raise InputError("disk full")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from windtunnel.errors import InputError
 from windtunnel.report.making import commands
 from windtunnel.report.shares import realised
 from windtunnel.report.source import Source
-from windtunnel.study import Scorecard, reproduce
+from windtunnel.study import Scorecard, StudyFolder, reproduce
 from windtunnel.study.folder.discard import discard
 from windtunnel.study.plan import World
 from windtunnel.study.quick_plan import quick
@@ -320,9 +321,38 @@ def test_what_is_being_replaced_goes_whole_even_if_a_kill_comes_in_between(tmp_p
     wt.scorecard("mlp", tmp_path, **once)
     assert all(cell.stat().st_mtime_ns > before[cell] for cell in cells)
     assert not (tmp_path / "to-forget.json").exists()
-    (tmp_path / "to-forget.json").write_text('["../cells"]')
+
+
+@pytest.mark.parametrize("names", ["../cells", "", "..", 3])
+def test_a_list_of_what_to_forget_that_names_no_cell_is_refused(card, tmp_path, names):
+    """An empty name would be that of all networks together."""
+    copy = shutil.copytree(card.folder.path, tmp_path / "copy")
+    there = sorted(path for path in copy.rglob("*"))
+    (copy / "to-forget.json").write_text(json.dumps([names]))
     with pytest.raises(InputError, match=r"to-forget\.json: must be a list of names of cells"):
-        wt.scorecard("mlp", tmp_path, **once)
+        StudyFolder(copy).finish_forgetting()
+    assert sorted(path for path in copy.rglob("*") if path.name != "to-forget.json") == there
+
+
+def test_what_is_half_made_is_replaced_too(tmp_path):
+    """Its networks stayed on another machine: only the draft of the cell is here."""
+    once = BUDGET | {"worlds": (URN,), "longer": 1}
+    said: list[str] = []
+    wt.scorecard("mlp", tmp_path, **once)
+    cell = tmp_path / "cells" / "few-draws-mlp.json"
+    cell.rename(cell.with_suffix(".part"))
+    shutil.rmtree(tmp_path / "runs")
+    more = wt.scorecard("mlp", tmp_path, **once | {"steps": 13}, replace=True, say=said.append)
+    assert more.attempts["mlp", "accumulation"][0].steps == 13 and said[0].startswith("started over")
+    assert not cell.with_suffix(".part").exists()
+
+
+def test_where_nothing_is_there_nothing_is_started_over(tmp_path):
+    said: list[str] = []
+    once = BUDGET | {"worlds": (URN,), "longer": 1}
+    wt.scorecard("mlp", tmp_path, **once)
+    wt.scorecard("counter", tmp_path, **once, replace=True, say=said.append)
+    assert not any("started over" in line for line in said)
 
 
 def test_replacing_throws_nothing_away_before_all_is_checked(card):

@@ -78,12 +78,16 @@ def _plan(options: Bench) -> Plan:
 
 @contextmanager
 def _interruptible(kept: Kept) -> Iterator[None]:
-    """Ctrl-C says where the rows so far are."""
+    """Whatever ends the measurement early: where the rows so far are."""
     try:
         yield
     except KeyboardInterrupt:
         if kept.part is not None:
             raise KeyboardInterrupt(f"interrupted; the rows so far are in {kept.part}") from None
+        raise
+    except Exception:
+        if kept.part is not None:
+            say(f"the rows so far are in {kept.part}")
         raise
 
 

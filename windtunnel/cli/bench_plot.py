@@ -81,7 +81,7 @@ def _memory(axes: Any, rows: list[dict[str, Any]]) -> None:
 def _grow(axes: Any, rows: list[dict[str, Any]], field: str, what: str) -> None:
     for axis in AXES:
         mine = [row for row in rows if row["axis"] == axis]
-        if len(mine) > 1:
+        if len(mine) > 1 and mine[0][field]:  # a step that fits into what was held anyway has no memory of its own
             sizes = [row["size"] / mine[0]["size"] for row in mine]
             axes.plot(sizes, [row[field] / mine[0][field] for row in mine], marker="o", label=axis)
     most = max(row["size"] / next(r["size"] for r in rows if r["axis"] == row["axis"]) for row in rows)

@@ -46,6 +46,7 @@ class HeadedLines(Lines):
     """One line per validation, below a heading."""
 
     def __init__(self, heading: str) -> None:
+        super().__init__()
         self.heading = heading
 
     def start(self, recipe: Recipe, folder: str | None) -> None:

@@ -12,7 +12,7 @@ from windtunnel.cli.flags import Device, Float, Folder, Int
 from windtunnel.cli.ledger import print_costs, print_ledger, print_primitives, print_verdicts, print_zoo
 from windtunnel.cli.parse import parse
 from windtunnel.cli.progress import interruptible, say, watch
-from windtunnel.environment import cores
+from windtunnel.environment import cores, default_device, require_device
 from windtunnel.study import reproduce, zoo
 from windtunnel.study.folder.ledger import tally
 from windtunnel.study.folder.results import StudyFolder, committed
@@ -52,7 +52,7 @@ def run(words: list[str]) -> None:
     began = time.monotonic()
     options = parse(Reproduce, words, prog="windtunnel reproduce")
     out = options.out or Path("results") / "scratch" / options.preset
-    device = options.device or ("cpu" if options.preset == "quick" else None)
+    device = require_device(options.device or ("cpu" if options.preset == "quick" else default_device()))
     lanes, trainings = at_once(options, on_cpu=device == "cpu", cores=cores())
     limits = {"device": device, "max_minutes": options.max_minutes, "lanes": lanes, "trainings": trainings}
     with interruptible(out):
@@ -68,7 +68,7 @@ def run(words: list[str]) -> None:
 
 
 def at_once(options: Reproduce, on_cpu: bool, cores: int) -> tuple[int, int]:
-    """Lanes and trainings.  A small network does not fill even two cores: two at a time take two thirds of the time."""
+    """Lanes and trainings.  On a CPU one network does not fill two cores: docs/results.md, *Alternatives*."""
     lanes = (min(cores, MOST_CPU_LANES) if on_cpu else 1) if options.lanes is None else options.lanes
     trainings = (lanes if on_cpu else 1) if options.trainings is None else options.trainings
     return lanes, trainings

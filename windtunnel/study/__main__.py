@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", default=None, help="results folder; results/scratch/PRESET if not given")
     add("--max-minutes", type=float, default=None, help="stop after that long, with everything saved")
     add("--device", default=None)
-    add("--lanes", type=int, default=1, help="cells made at a time; trainings take turns, the rest runs beside them")
+    add("--lanes", type=int, default=1, help="cells made at a time, each in a process of its own")
     add("--trainings", type=int, default=1, help="of them that train at once: more in less time, each slower")
     add("--only", nargs="+", metavar="CELL", help="these cells alone")
     add("--train-only", action="store_true", help="train them, and leave scores and instruments to a later call")

@@ -17,6 +17,7 @@ from statistics import stdev
 from typing import Any
 
 from windtunnel.mechanism.inspect import UNTRAINED
+from windtunnel.study.plan import references_name
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.share import Share
 
@@ -77,7 +78,7 @@ class Evidence:
 
     def baseline(self, world: str, name: str, metric: str, condition: str = "home") -> float:
         """A baseline of a world, on the same episodes."""
-        found = self.condition(f"{world}-references", condition)["baselines"]
+        found = self.condition(references_name(world), condition)["baselines"]
         if metric not in found.get(name, {}):
             raise NotMeasured(f"{world} has no {metric} of the baseline {name}")
         return number(found[name][metric])

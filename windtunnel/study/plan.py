@@ -51,6 +51,11 @@ class World:
     conditions: tuple[Condition, ...] = (HOME,)
 
 
+def references_name(world: str) -> str:
+    """What the baselines of a world are kept as, beside its cells."""
+    return f"{world}-references"
+
+
 @dataclass(frozen=True)
 class Cell:
     """A recipe in a world.

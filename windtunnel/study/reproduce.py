@@ -13,6 +13,7 @@ from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Plan
 from windtunnel.study.presets import plan_for
 from windtunnel.study.running.duration import CPU_SLOWER, disk_bytes, duration, plan_seconds, require_disk
+from windtunnel.study.running.lanes import unwatched
 from windtunnel.study.running.sitting import Say, Scope, Sitting, TrackerOf
 from windtunnel.training.files import require_path
 from windtunnel.training.lock import locked
@@ -39,11 +40,12 @@ def reproduce(
     max_minutes  stop after so many minutes with everything saved; make the same call again to resume (default: the
                  plan's own)
     scope        only some cells, only their training, …: see `Scope`; all of the plan if not given
-    lanes        cells made at a time, each in a process of its own; trainings take turns
+    lanes        cells made at a time, each in a process of its own
     trainings    of these that may step at once, at most as many as lanes: more in less time, each slower
     plan         another plan than the preset's
     say          told one line when something is worth a line
-    watch        heading -> tracker for each training (`windtunnel.training.Tracker`, or the name of one)
+    watch        heading -> tracker for each training (`windtunnel.training.Tracker`, or the name of one).  Lanes train
+                 in other processes, which no tracker of this one can follow: `say` is told of every validation instead
     """
     plan = plan or plan_for(preset)
     device = require_device(device or default_device())
@@ -71,5 +73,5 @@ def reproduce(
         folder.begin(plan.preset)
         folder.add_environment(environment(device))
         minutes = plan.minutes if max_minutes is None else max_minutes
-        say, watch = say or (lambda line: None), watch or (lambda _: "none")
+        say, watch = say or (lambda line: None), watch or unwatched
         return Sitting(plan, folder, device, minutes, say, watch, scope, side_by_side=lanes, at_once=trainings).run()

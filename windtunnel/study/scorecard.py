@@ -20,7 +20,7 @@ from windtunnel.environment import require_device
 from windtunnel.errors import InputError, plain_number, require_number, whole_number
 from windtunnel.models.registry import is_built_in
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.plan import Cell, Plan, World
+from windtunnel.study.plan import Cell, Plan, World, references_name
 from windtunnel.study.reproduce import reproduce
 from windtunnel.study.running.sitting import Say, TrackerOf
 from windtunnel.study.scorecard_plan import (
@@ -87,14 +87,17 @@ def scorecard(
     first = plan(names, worlds, steps, seeds)
     again = plan(names, worlds, steps * longer, seeds, AGAIN)
     second = again if longer > 1 else dataclasses.replace(again, cells=())
+    said, began = say or (lambda line: None), time.monotonic()
     with _untouched(replace):
         sizes = _sizes(first)
-    said, began = say or (lambda line: None), time.monotonic()
+        if folder.exists():
+            folder.begin(PRESET)
+            with locked(folder.path):
+                folder.finish_forgetting()
+                _old_numbers(folder, [*first.cells, *again.cells], replace, said)
     if folder.exists():
-        folder.begin(PRESET)
         with locked(folder.path):
             folder.finish_forgetting()
-            _old_numbers(folder, [*first.cells, *again.cells], replace, said)
     for planned in (first, second):
         _require_same(folder, planned, sizes)
     options = {"out": folder.path, "device": device, "say": said, "watch": watch}
@@ -109,21 +112,23 @@ def scorecard(
 
 
 def _old_numbers(folder: StudyFolder, cells: Sequence[Cell], replace: bool, say: Say) -> None:
-    """Throw away what is there of these cells, and the baselines; or say whose numbers may be those of other code.
+    """Mark what is there of these cells, and the baselines, to be thrown away; or say whose numbers may be those of
+    other code.
 
     Of an architecture of one's own only the name is kept, and of a world of one's own its settings.
     """
-    there = [cell for cell in cells if folder.finished(cell.name) or folder.run(cell.name).exists()]
+    there = [cell for cell in cells if folder.holds(cell.name)]
     if replace:
-        folder.forget({cell.name for cell in there} | {f"{cell.world}-references" for cell in cells})
-        say("started over; to resume after a stop, leave out --replace (in Python, replace=True)")
+        if there:
+            say("started over; to resume after a stop, leave out --replace (in Python, replace=True)")
+        folder.mark_to_forget({cell.name for cell in there} | {references_name(cell.world) for cell in cells})
     elif own := sorted({cell.recipe.model for cell in there if not is_built_in(cell.recipe.model)}):
         say(f"{', '.join(own)}: what is done is kept; if the code has changed since: --replace, in Python replace=True")
 
 
 @contextmanager
 def _untouched(replace: bool) -> Iterator[None]:
-    """Ctrl-C before anything was thrown away: what goes on from here still has to replace it."""
+    """Ctrl-C before anything is marked to be thrown away: what goes on from here still has to replace it."""
     try:
         yield
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from typing import Any
 from windtunnel.errors import InputError, require, require_choice
 from windtunnel.models.registry import names
 from windtunnel.study import quick_plan
-from windtunnel.study.plan import Cell, Plan, World
+from windtunnel.study.plan import Cell, Plan, World, references_name
 from windtunnel.study.share import Share
 from windtunnel.study.trials import trial_of
 from windtunnel.study.worlds import WORLDS as PAPER
@@ -88,7 +88,7 @@ def _several(given: object) -> list[Any]:
 
 def require_apart(models: Sequence[str], worlds: Sequence[World]) -> None:
     """Raise where two things would be kept under one name, such as a model called references."""
-    kept = [f"{world.name}-references" for world in worlds]
+    kept = [references_name(world.name) for world in worlds]
     for model in models:
         kept += [cell_name(world.name, model) + end for world in worlds for end in ("", AGAIN)]
     for name, count in Counter(kept).items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.plan import World
+from windtunnel.study.plan import World, references_name
 from windtunnel.study.quantity import number, plain
 from windtunnel.study.scorecard_plan import AGAIN, cell_name, wants_longer
 from windtunnel.study.share import Share
@@ -94,7 +94,7 @@ class Scorecard:
                 chances = [first, first + AGAIN] if longer > 1 else [first]
                 made = [Attempt.of_record(cells[name]) for name in chances if name in cells]
                 attempts[model, asked.primitive] = made
-            rows = list(cells.get(f"{world.name}-references", {}).get("rows", {}).values())
+            rows = list(cells.get(references_name(world.name), {}).get("rows", {}).values())
             if rows:  # each of them names B
                 bases[asked.primitive] = Base(rows[0]["base"], number(rows[0]["base_bits"]), asked.where)
         return cls(folder, tuple(models), tested, attempts, bases, longer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from windtunnel.errors import InputError, require, require_choice
@@ -47,20 +48,26 @@ class Silent:
 
 
 class Lines:
-    """A line for every validation, on the error stream."""
+    """A line for every validation, on the error stream if no other way to tell it is given.
+
+    name  of the training, in front of every line
+    """
+
+    def __init__(self, tell: Callable[[str], None] | None = None, name: str = "") -> None:
+        self.tell, self.name = tell or say, name
 
     def start(self, recipe: Recipe, folder: str | None) -> None:
         self.steps = recipe.steps
 
     def log(self, seed: int, record: dict[str, Any]) -> None:
-        parts = [f"seed {seed}", f"step {record['step']}/{self.steps}"]
+        parts = [self.name] * bool(self.name) + [f"seed {seed}", f"step {record['step']}/{self.steps}"]
         if "loss_bits" in record:
             parts.append(f"loss {printed(record['loss_bits'])} bits")
         parts.append(f"KL {printed(record['kl_bits'])} bits")
         parts.append(f"entropy error {printed(record['entropy_mae_bits'])} bits")
         if "sequences_per_s" in record:
             parts.append(f"{record['sequences_per_s']:,.0f} sequences/s")
-        say("  ".join(parts))
+        self.tell("  ".join(parts))
 
     def finish(self) -> None:
         pass

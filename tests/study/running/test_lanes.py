@@ -49,6 +49,24 @@ def test_lanes_make_the_same_study(tmp_path):
     assert sitting["lanes"] == sitting["trainings"] == 2 and sitting["seconds"] > 0 and sitting["device"] == "cpu"
 
 
+def test_of_what_is_trained_in_lanes_every_validation_is_told(tmp_path):
+    said: list[str] = []
+    watched = {"say": said.append, "watch": lambda heading: "none"}
+    reproduce(out=tmp_path, plan=PLAN, device="cpu", lanes=2, trainings=2, **watched)
+    steps = PLAN.cells[0].recipe.steps
+    for cell in PLAN.cells:
+        last = [line for line in said if line.startswith(f"training {cell.name}  seed 0  step {steps}/{steps}  loss ")]
+        assert len(last) == 1 and " KL " in last[0]
+
+
+def test_no_process_is_started_for_what_is_finished(tmp_path, monkeypatch):
+    reproduce(out=tmp_path, plan=PLAN, device="cpu")
+    monkeypatch.setattr("windtunnel.study.running.lanes.run", lambda *given: pytest.fail("lanes for nothing"))
+    reproduce(out=tmp_path, plan=PLAN, device="cpu", lanes=2)
+    (tmp_path / "cells" / f"{PLAN.cells[0].name}.json").unlink()
+    assert len(reproduce(out=tmp_path, plan=PLAN, device="cpu", lanes=2).head()["finished"]) == 3  # one: none beside it
+
+
 def test_a_cell_that_takes_over_a_rate_is_made_after_its_owner():
     first, second, third = PLAN.cells
     follower = replace(third, sweep=first.name)
@@ -101,8 +119,7 @@ def slow(tmp_path):
     """A study in two lanes that would take long, once both have begun; and the processes of its lanes."""
     study = subprocess.Popen([sys.executable, "-c", SLOW.format(out=str(tmp_path))], stderr=subprocess.PIPE, text=True)
     until(lambda: len(list(tmp_path.glob("runs/*/recipe.json"))) == 2)
-    children = Path(f"/proc/{study.pid}/task/{study.pid}/children").read_text().split()
-    lanes = [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    lanes = lanes_of(study)
     assert len(lanes) == 2
     yield study, lanes
     for pid in (study.pid, *lanes):
@@ -111,11 +128,20 @@ def slow(tmp_path):
     study.communicate()
 
 
-def until(true, seconds: float = 120.0) -> None:
+def until(true, seconds: float = 120.0, every_s: float = 0.1) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "waited too long"
-        time.sleep(0.1)
+        time.sleep(every_s)
+
+
+def lanes_of(study: subprocess.Popen) -> list[int]:
+    """Processes of the lanes that have been started."""
+    found = []
+    for pid in Path(f"/proc/{study.pid}/task/{study.pid}/children").read_text().split():
+        with contextlib.suppress(OSError):  # ended meanwhile
+            found += [int(pid)] * (b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    return found
 
 
 def alive(pid: int) -> bool:
@@ -132,32 +158,32 @@ def test_lanes_end_with_their_parent(slow):
     until(lambda: not any(map(alive, lanes)), 60)
 
 
-def test_ctrl_c_reaches_the_lanes_once_and_they_save(slow, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_wish_to_stop_reaches_the_lanes_once_and_they_save(slow, tmp_path, number):
     study, lanes = slow
     until(lambda: len(list(tmp_path.glob("runs/*/seed-0/metrics.jsonl"))) >= 1)  # one steps, the other waits its turn
-    study.send_signal(signal.SIGINT)
+    study.send_signal(number)
     _, told = study.communicate(timeout=180)
-    assert study.returncode == -signal.SIGINT or "KeyboardInterrupt" in told
+    assert study.returncode != 0 and f"stopped by {number.name}; saved in {tmp_path}" in told
     assert not any(map(alive, lanes)) and list(tmp_path.glob("runs/*/seed-0/resume-*.safetensors"))
 
 
-def test_ctrl_c_while_lanes_are_starting_is_one_line(tmp_path):
-    """A terminal's goes to all of them, in the middle of their imports."""
+@pytest.mark.parametrize(("begun", "later", "number"), [(1, 0.0, "SIGINT"), (2, 0.5, "SIGINT"), (1, 0.0, "SIGTERM")])
+def test_a_stop_while_lanes_are_starting_is_one_line(tmp_path, begun, later, number):
+    """A terminal's Ctrl-C goes to all of them, in the middle of their start and their imports."""
     words = ["reproduce", "--lanes", "2", "--device", "cpu", "--out", str(tmp_path)]
     line = [sys.executable, "-c", "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"]
     line[-1] += f"from windtunnel.cli.main import main; sys.exit(main({words!r}))"
     study = subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-    def begun() -> bool:
-        children = Path(f"/proc/{study.pid}/task/{study.pid}/children").read_text().split()
-        return sum(b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children) == 2
-
-    until(begun)
-    time.sleep(0.5)
-    os.killpg(study.pid, signal.SIGINT)
+    until(lambda: len(lanes_of(study)) >= begun, every_s=0.001)
+    time.sleep(later)
+    if number == "SIGINT":
+        os.killpg(study.pid, signal.SIGINT)
+    else:
+        study.send_signal(signal.SIGTERM)
     _, told = study.communicate(timeout=180)
-    assert study.returncode == 130 and "Traceback" not in told
-    assert told.splitlines()[-1].startswith("windtunnel: interrupted")
+    assert study.returncode == 128 + signal.Signals[number] and "Traceback" not in told and "leaked" not in told
+    assert told.splitlines()[-1].startswith(f"windtunnel: stopped by {number}; saved in {tmp_path}")
 
 
 def test_a_killed_lane_is_told_and_the_others_go_on(slow, tmp_path):

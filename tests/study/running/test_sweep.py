@@ -90,6 +90,14 @@ def test_the_sweep_reads_the_validation_stream_of_a_seed_that_no_final_run_has()
     assert all(sweep.SEED not in cell.recipe.seeds for cell in paper().cells)
 
 
+def test_a_model_that_gives_no_numbers_from_the_start_is_refused_at_the_first_rate():
+    def broken(**options) -> Run:
+        raise Diverged("seed 1000: the predictions were not finite before any step", 1000, at_once=True)
+
+    with pytest.raises(Diverged, match="before any step"):
+        sweep.try_rate(tiny(steps=10), 0, "cpu", train=broken)
+
+
 def test_a_diverged_rate_is_infinite():
     def diverge(recipe, device):
         raise Diverged("seed 1000: the loss was not finite", 1000)

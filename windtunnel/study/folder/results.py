@@ -19,7 +19,7 @@ on a machine that has never seen the networks of its finished cells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import windtunnel
@@ -121,18 +121,22 @@ class StudyFolder:
         write_bytes(self._cell(name), in_lines({**record, "name": name}).encode())
         self._part(name).unlink(missing_ok=True)
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Throw away what is kept of these cells: of all, even if a kill comes in between (`finish_forgetting`)."""
+    def holds(self, name: str) -> bool:
+        """Is there anything of this cell: its record, a part of it, or its networks?"""
+        return self.finished(name) or self._part(name).exists() or self.run(name).exists()
+
+    def mark_to_forget(self, names: Iterable[str]) -> None:
+        """From here on these cells count as thrown away: of all of them, even if a kill comes before the end of
+        `finish_forgetting`, which does it."""
         write_json(self._to_forget, sorted(names))
-        self.finish_forgetting()
 
     def finish_forgetting(self) -> None:
-        """Throw away what was to be, where a kill came in between.  Of a cell its networks go first: what is left of it
-        then has none that could be trained further."""
+        """Throw away what is marked, if anything is.  Of a cell its networks go first: what is left of it then has none
+        that could be trained further."""
         if not self._to_forget.exists():
             return
         names = read_json(self._to_forget)
-        if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
+        if not isinstance(names, list) or not all(map(_names_a_file, names)):
             raise InputError(f"{self._to_forget}: must be a list of names of cells")
         for name in names:
             discard(self.run(name))
@@ -235,6 +239,11 @@ class StudyFolder:
         content = read_versioned(self.path / "claims.json", FORMAT)
         require_shape(self.path / "claims.json", content, LEDGER)
         return content["claims"]
+
+
+def _names_a_file(name: object) -> bool:
+    """And no other folder, which would be thrown away instead of a cell."""
+    return isinstance(name, str) and name not in ("", "..") and PurePath(name).name == name
 
 
 def _tried(sweep: Mapping[str, Any]) -> tuple[int, int]:

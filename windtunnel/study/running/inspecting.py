@@ -44,11 +44,7 @@ class Inspecting:
 
     def complete(self, again: bool) -> None:
         """The rest of the survey of the finished cell, and (again) what broke down when it was made."""
-        record = self.folder.cell(self.cell.name)
-        wanted = dict(self.cell.instruments) | ({} if self.sitting.scope.claims_only else dict(self.cell.beside))
-        seeds = [seed for seed in record["seeds"] if seed not in record["diverged"]]
-        names = surveying.job_names(wanted, seeds)
-        left = [name for name in names if name not in record["surveyed"] or (again and name in record["failed"])]
+        record, left = self.folder.cell(self.cell.name), self.left(again)
         if left and not self.here:
             self.sitting.say(f"{self.cell.name}: {len(left)} readings are left, but its networks are not here")
         elif left:
@@ -57,13 +53,25 @@ class Inspecting:
             except Unlisted as error:  # the cell is of these very networks, and stays as it is
                 self.sitting.say(f"{self.cell.name}: {len(left)} readings are left, but {error}")
                 return
-            found = self._jobs(wanted, run)
+            found = self._jobs(self._wanted, run)
             for name in left:
                 record["survey"] += self._apply(name, found[name], record)
                 record["seconds"] = self.sitting.seconds(record["seconds"], {"survey": record["surveyed"][name]})
                 self.folder.write_cell(self.cell.name, record)
             told = f"{len(record['survey'])} readings, survey {record['seconds']['survey']:.0f} s"
             self.sitting.say(f"{self.cell.name}: {told}")
+
+    def left(self, again: bool) -> list[str]:
+        """Readings that the finished cell does not have yet, and (again) those that broke down."""
+        record = self.folder.cell(self.cell.name)
+        seeds = [seed for seed in record["seeds"] if seed not in record["diverged"]]
+        names = surveying.job_names(self._wanted, seeds)
+        return [name for name in names if name not in record["surveyed"] or (again and name in record["failed"])]
+
+    @property
+    def _wanted(self) -> dict[str, int]:
+        """Instruments of the whole survey that this sitting makes, and on how many seeds."""
+        return dict(self.cell.instruments) | ({} if self.sitting.scope.claims_only else dict(self.cell.beside))
 
     def _jobs(self, instruments: Mapping[str, int], run: Run) -> dict[str, surveying.Job]:
         episodes = self.plan.episodes_of(self.cell)

@@ -1,9 +1,10 @@
-"""Several cells of a study at once on one card: while one trains, others compile, are scored and surveyed.
+"""Several cells of a study at once: on a GPU one trains while others compile, are scored and surveyed; on a CPU small
+networks train side by side.
 
-A lane is a process with a sitting of its own, which takes the next cell that nobody has.  Trainings take turns: no two
-step at once unless asked for, though what else runs on the card still slows them a little.  The parent holds the
-folder, passes on what the lanes say, and sums up.  A lane that is killed loses only the part in its hands, which the
-next sitting makes again.
+A lane is a process with a sitting of its own, which takes the next cell that nobody has.  At most `at_once` trainings
+step at the same time: one on a GPU, which is full with it, and on a CPU as many as there are lanes.  The parent holds
+the folder, passes on what the lanes say, and sums up.  A lane that is killed loses only the part in its hands, which
+the next sitting makes again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,8 @@ from windtunnel.environment import thread_limits
 from windtunnel.errors import InputError
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import Cell, Plan
+from windtunnel.training.signals import StopRequest
+from windtunnel.training.trackers import Lines
 
 if TYPE_CHECKING:
     from windtunnel.study.running.sitting import Sitting
@@ -43,6 +46,7 @@ class Lane:
     bundles  cells by name, each bundle for one lane
     taken    how many bundles have been taken, shared by all lanes
     lines    what it says: (kind, text)
+    watched  are its trainings to be told of?
     options  of its sitting
     """
 
@@ -52,6 +56,7 @@ class Lane:
     turns: Path
     taken: Any
     lines: Any
+    watched: bool
     options: dict[str, Any]
 
 
@@ -72,14 +77,14 @@ def _follows(cell: Cell, names: set[str]) -> bool:
 def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
     """Make the cells in so many lanes; False if time ran out.
 
-    An error of a lane is told at once, and raised when all have ended.  Ctrl-C is passed on to the lanes, which save
-    what they have; they also stop when this process is gone.
+    An error of a lane is told at once, and raised when all have ended.  A signal that asks this process to stop, at any
+    time, is passed on to the lanes, which save what they have; they also stop when this process is gone.
     """
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
     lines: Any = context.Queue()
     limits = {"max_minutes": sitting.max_minutes, "started": sitting.started}
     limits |= {"side_by_side": lanes, "at_once": sitting.at_once}
-    with tempfile.TemporaryDirectory() as turns:
+    with tempfile.TemporaryDirectory() as turns, StopRequest() as stop:
         lane = Lane(
             plan=sitting.plan,
             folder=sitting.folder.path,
@@ -87,23 +92,23 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
             turns=Path(turns),
             taken=context.Value("i", 0),
             lines=lines,
+            watched=sitting.watch is not unwatched,
             options=limits | {"device": sitting.device, "scope": sitting.scope},
         )
         workers = [context.Process(target=_work, args=(lane,), daemon=True) for _ in range(lanes)]
-        with _environment(thread_limits(lanes)), _without_interrupts():
-            for worker in workers:
-                worker.start()
         try:
-            told = _listen(workers, lines, sitting)
-        except KeyboardInterrupt:
-            for worker in workers:
-                if worker.is_alive():
-                    os.kill(worker.pid, signal.SIGINT)  # type: ignore[arg-type]
-            _listen(workers, lines, sitting)
+            with _environment(thread_limits(lanes)), _without_interrupts():
+                for worker in workers:
+                    worker.start()
+            told = _listen(workers, lines, sitting, stop)
+        except BaseException:  # a second Ctrl-C, or no process could be started
+            _interrupt(workers)
             raise
         finally:
             for worker in workers:
-                worker.join()
+                if worker.pid is not None:
+                    worker.join()
+    stop.raise_if_interrupted(sitting.folder.path)
     wrong = [text for kind, text in told if kind == ERROR]
     if died := sum(worker.exitcode != 0 for worker in workers):
         wrong.append(f"{died} of {lanes} lanes ended early; what is finished is kept")
@@ -112,10 +117,25 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
     return not any(kind == LATE for kind, _ in told)
 
 
-def _listen(workers: Sequence[Any], lines: Any, sitting: Sitting) -> list[tuple[str, str]]:
+def unwatched(heading: str) -> str:
+    """The tracker of trainings that nobody watches."""
+    return "none"
+
+
+def _interrupt(workers: Sequence[Any]) -> None:
+    """Ask the lanes that are at work to save what they have, and end."""
+    for worker in workers:
+        if worker.pid is not None and worker.is_alive():
+            os.kill(worker.pid, signal.SIGINT)
+
+
+def _listen(workers: Sequence[Any], lines: Any, sitting: Sitting, stop: StopRequest) -> list[tuple[str, str]]:
     """Pass on what the lanes say until they have all ended, and keep time; returns the rest of their messages."""
-    rest, ended, noted = [], False, 0.0
+    rest, ended, noted, passed_on = [], False, 0.0, False
     while not ended:
+        if stop.requested and not passed_on:
+            _interrupt(workers)
+            passed_on = True
         ended = not any(worker.is_alive() for worker in workers)  # before the look: nothing is said after the end
         if time.monotonic() - noted > KEEP_TIME_S:
             sitting.keep_time()
@@ -139,8 +159,10 @@ def _work(lane: Lane) -> None:
     os.setpgrp()  # Ctrl-C in a terminal goes to the parent alone, which passes it on once
     threading.Thread(target=_end_with_parent, daemon=True).start()
     say = partial(_say, lane.lines)
-    sitting = Sitting(lane.plan, StudyFolder(lane.folder), say=say, turns=lane.turns, **lane.options)
+    watch = partial(_watch, say) if lane.watched else unwatched
+    sitting = Sitting(lane.plan, StudyFolder(lane.folder), say=say, watch=watch, turns=lane.turns, **lane.options)
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background hands it down as ignored
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # one that came during the imports counts from here
         while (index := _next(lane.taken)) < len(lane.bundles):
             if not sitting.work([cell for cell in lane.plan.cells if cell.name in lane.bundles[index]]):
@@ -163,6 +185,11 @@ def _end_with_parent() -> None:
 
 def _say(lines: Any, text: str) -> None:
     lines.put((SAY, text))
+
+
+def _watch(tell: Callable[[str], None], heading: str) -> Lines:
+    """A line for every validation, which names the training: others tell theirs in between."""
+    return Lines(tell, heading.partition(":")[0])
 
 
 def _next(taken: Any) -> int:

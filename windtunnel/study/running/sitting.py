@@ -12,9 +12,10 @@ from pathlib import Path
 from windtunnel.errors import require, require_choice
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.plan import Cell, Plan, World
+from windtunnel.study.plan import Cell, Plan, World, references_name
 from windtunnel.study.running import lanes, measure
 from windtunnel.study.running.duration import GUESSED, Known, beside_seconds, cell_seconds, duration, training_seconds
+from windtunnel.study.running.inspecting import Inspecting
 from windtunnel.study.running.making import Making
 from windtunnel.study.running.pause import OutOfTime, Waits
 from windtunnel.training import Tracker
@@ -68,7 +69,7 @@ class Sitting:
         device: str,
         max_minutes: float | None = None,
         say: Say = lambda line: None,
-        watch: TrackerOf = lambda heading: "none",
+        watch: TrackerOf = lanes.unwatched,
         scope: Scope | None = None,
         started: float | None = None,
         turns: Path | None = None,
@@ -116,7 +117,8 @@ class Sitting:
         self.known = Known.of(self.folder.cells().values())
         self._tell_estimate(cells)
         try:
-            in_time = lanes.run(self, cells, self.side_by_side) if self.side_by_side > 1 else self.work(cells)
+            needed = min(self.side_by_side, len(lanes.bundles([cell for cell in cells if self._waits(cell)])))
+            in_time = lanes.run(self, cells, needed) if needed > 1 else self.work(cells)
             if not in_time:
                 self.say(f"stopped after {self.max_minutes:g} minutes; run the same command again to resume")
         finally:
@@ -129,7 +131,7 @@ class Sitting:
         self.known = Known.of(self.folder.cells().values())
         try:
             for cell in cells:
-                with self.alone(f"{cell.world}-references"):
+                with self.alone(references_name(cell.world)):
                     self._references(self.plan.world(cell.world))
                 self._cell(Making(self, cell))
         except OutOfTime:
@@ -175,6 +177,13 @@ class Sitting:
         if not self.scope.train_only:
             making.inspecting.complete(again=earlier)
 
+    def _waits(self, cell: Cell) -> bool:
+        """Is there work left that this cell needs, here?"""
+        if not self.folder.finished(cell.name):
+            return True
+        inspecting = Inspecting(self, cell)
+        return not self.scope.train_only and inspecting.here and bool(inspecting.left(again=True))
+
     def _begins(self, cell: Cell) -> str:
         """The line that begins a cell, `cell 5 of 12: urn-lstm`; those that are done count too."""
         names = [one.name for one in self.scope.cells(self.plan)]
@@ -203,7 +212,7 @@ class Sitting:
             self.say(f"{len(cells) - len(todo)} of {len(cells)} cells are done and kept")
 
     def _references(self, world: World) -> None:
-        name, planned = f"{world.name}-references", self.plan.describe_world(world)
+        name, planned = references_name(world.name), self.plan.describe_world(world)
         if self.folder.finished(name):
             self.folder.require_same("cells", f"{name}.json", self.folder.cell(name), planned)
             return

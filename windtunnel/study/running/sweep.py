@@ -91,13 +91,16 @@ def choose(tried: Mapping[int, float], guess: float) -> int:
 
 
 def try_rate(recipe: Recipe, k: int, device: str, train: Callable = train, **options: Any) -> float | None:
-    """KL in bits on the validation stream after a short training; infinite if it diverged.
+    """KL in bits on the validation stream after a short training; infinite if it diverged.  A model that gives no
+    numbers with its first weights is refused.
 
     options  of `train`: a folder to go on from, minutes to stop after.  None: stopped before its end
     """
     try:
         run = train(recipe=at_rate(short(recipe), k), device=device, **options)
-    except Diverged:
+    except Diverged as error:
+        if error.at_once:  # no rate would change it
+            raise
         return math.inf
     if not run.finished:
         return None

@@ -10,7 +10,7 @@ from torch import Tensor
 from windtunnel.training.network import Network
 
 COUNTED = "weights, optimiser and what the backward pass keeps, counted"
-MEASURED = "peak memory held on the GPU, minus what was held before"
+MEASURED = "peak memory held on the GPU, minus what was held before, in the allocator's pieces of 2 MiB and more"
 
 
 def start_measuring(device: str) -> int:
