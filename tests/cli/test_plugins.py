@@ -67,6 +67,7 @@ def test_a_plugin_serves_every_command(tmp_path):
     small = ("--steps", 2, "--batch", 8, "--validation-episodes", 8, "--device", "cpu")
     done = windtunnel(tmp_path, "train", "small-world", "blind", *small, "--out", "r", "--plugin=mine")
     assert done.returncode == 0, done.stderr
+    assert "for the test set: windtunnel --plugin mine evaluate r" in done.stdout
     done = windtunnel(tmp_path, "evaluate", "r", "--episodes", 20, "--json", WINDTUNNEL_PLUGINS="mine")
     assert json.loads(done.stdout)["tunnel"]["name"] == "small-world"
     (run,) = json.loads(windtunnel(tmp_path, "--plugin", "mine", "runs", ".", "--json").stdout)["runs"]

@@ -137,7 +137,7 @@ def test_a_long_job_that_nobody_watches_says_every_few_seconds_where_it_is(monke
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
-    for wanted, expected in ((True, "33%  c  0:12 left\n83%  f  0:02 left\n"), (False, "")):
+    for wanted, expected in ((True, "33% done  0:12 left\n83% done  0:02 left\n"), (False, "")):
         with bar_or_lines(wanted) as tell:
             for done, name in enumerate("abcdef"):
                 now[0] += 2.0

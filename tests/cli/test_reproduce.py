@@ -211,7 +211,7 @@ def test_claims_json(study, output):
     [
         ("reproduce --preset huge", "--preset = 'huge': must be one of quick, paper"),
         ("reproduce --preset paper --device cpu", "must have a GPU"),
-        ("reproduce --max-minutes 0", "max_minutes = 0.0: must be a finite number above 0"),
+        ("reproduce --max-minutes 0", "--max-minutes = 0.0: must be a finite number above 0"),
         ("reproduce --presset quick", "did you mean --preset"),
         ("claims", "claims must be followed by the folder of a study, such as results/scratch/quick"),
         ("claims {empty}/nowhere", "nowhere: there is no such folder"),

@@ -91,7 +91,7 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys):
         ("mlp --steps 5 lstm", "unexpected word 'lstm'"),
         ("mlp --steps few", "--steps = 'few': must be a whole number"),
         ("mlp --longer 0", "longer = 0: must be"),
-        ("mlp --max-minutes 0", "max_minutes = 0.0: must be a finite number above 0"),
+        ("mlp --max-minutes 0", "--max-minutes = 0.0: must be a finite number above 0"),
     ],
 )
 def test_refusals(words, line, refusal, tmp_path):

@@ -200,7 +200,9 @@ def test_another_preset_or_recipe_is_refused(whole):
         reproduce(out=whole.path, plan=replace(PLAN, preset="other"), device="cpu")
     plan = PLAN
     changed = replace(plan.cells[2], recipe=plan.cells[2].recipe.with_options(steps=13))
-    with pytest.raises(InputError, match=r"small-bijection-mlp\.json: was made with another recipe"):
+    with pytest.raises(
+        InputError, match=r"small-bijection-mlp\.json: was made with steps = 12, not 13: must be removed"
+    ):
         reproduce(out=whole.path, plan=replace(plan, cells=(*plan.cells[:2], changed)), device="cpu")
 
 

@@ -365,13 +365,29 @@ def test_replacing_throws_nothing_away_before_all_is_checked(card):
 
 def test_a_folder_with_something_else_is_refused_at_once(card, tmp_path, monkeypatch):
     monkeypatch.setattr(making, "train", lambda **options: pytest.fail("nothing may be trained"))
-    with pytest.raises(InputError, match=r"few-draws-counter.json: was made with another recipe"):
+    with pytest.raises(
+        InputError, match=r"few-draws-counter.json: was made with steps = 12, not 13: give .* or --replace"
+    ):
         wt.scorecard(["transformer", "counter"], card.folder.path, **BUDGET | {"steps": 13})
-    with pytest.raises(InputError, match=r"few-pairs-counter-longer.json: was made with another recipe"):
+    with pytest.raises(InputError, match=r"few-pairs-counter-longer.json: was made with steps = 240, not 252: give"):
         wt.scorecard(["transformer", "counter"], card.folder.path, **BUDGET | {"longer": 21})
     (tmp_path / "study.json").write_text((card.folder.path / "study.json").read_text().replace("scorecard", "quick"))
     with pytest.raises(InputError, match="holds a study of preset 'quick': must be 'scorecard'"):
         wt.scorecard("counter", tmp_path, **BUDGET)
+
+
+def test_a_run_and_a_study_do_not_share_a_folder(card, tmp_path):
+    few = {"steps": 1, "params": 2000, "validation_episodes": 8, "device": "cpu"}
+    wt.train(URN.tunnel, "mlp", out=tmp_path, **few)
+    there = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    for mixing in (lambda: wt.scorecard("mlp", tmp_path, **BUDGET), lambda: reproduce(out=tmp_path, device="cpu")):
+        with pytest.raises(InputError, match="holds a run, not a study: must be another folder"):
+            mixing()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == there
+    there = sorted(card.folder.path.rglob("*"))
+    with pytest.raises(InputError, match="holds a study, not a run: must be another folder"):
+        wt.train(URN.tunnel, "mlp", out=card.folder.path, **few)
+    assert sorted(card.folder.path.rglob("*")) == there
 
 
 def test_an_architecture_that_has_changed_its_size_is_not_shown_with_old_numbers(card):

@@ -97,7 +97,7 @@ def test_predictions_that_are_no_numbers_from_the_start_are_not_blamed_on_the_le
         train(model=Broken, recipe=recipe, out=tmp_path, device="cpu")
     assert one_line(error) == (
         "seed 0: the predictions were not finite before any step; there is no checkpoint yet; the model itself is "
-        "the cause, its first weights or its forward; no learning rate has acted yet"
+        "the cause: check its initial weights and its forward"
         + "; precision float32 may help"
         * (precision == "bfloat16")
     )

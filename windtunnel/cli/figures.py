@@ -7,7 +7,7 @@ from typing import Annotated
 
 from windtunnel.cli import plugins
 from windtunnel.cli.flags import Device, Folder, Runs, Switch, shown
-from windtunnel.cli.parse import as_typed, parse_folder
+from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_shown
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
@@ -41,15 +41,13 @@ def run(words: list[str]) -> None:
         raise InputError(f"--out = {str(out)!r}: must be a folder")
     only = None if options.only is None else [name for name in options.only.split(",") if name]
     if only is not None:
-        with as_typed("only"):
-            require_figures(only)
+        require_figures(only)
     require_shown(folder, "figures")
     device = require_device(options.device or default_device())
     require_writable_folder(out)  # before the minutes of looking into networks
     by = Asked("figures", words[1:], plugins.named())
     source = read(folder, runs=options.runs, with_zoo=not options.no_zoo, device=device, say=say, asked=by)
-    with as_typed("only"):
-        written = write_figures(source, out, only=only, say=say)
+    written = write_figures(source, out, only=only, say=say)
     for lack in missing(source):
         print(lack.told)
     print(f"figures: {out} ({len(written)} files)")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from windtunnel.cli import show
 from windtunnel.cli.flags import Device, Switch, shown
 from windtunnel.cli.no_numbers import no_numbers
-from windtunnel.cli.parse import as_typed, parse_folder
+from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import is_shipped, open_run
 from windtunnel.cli.progress import say, stages
 from windtunnel.cli.survey import print_all, print_summary
@@ -65,8 +65,7 @@ def run(words: list[str]) -> None:
     require_int("--untrained", options.untrained, 0)
     check_seed(options.seed, "seed")
     only = None if options.only is None else [name for name in options.only.split(",") if name]
-    with as_typed("only"):
-        selected(only)  # a selection that matches nothing is refused before anything is loaded
+    selected(only)  # a selection that matches nothing is refused before anything is loaded
     subject = open_run(folder, "inspect", device=require_device(options.device or default_device()))
     settings: dict[str, Any] = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
     place = Path("runs") / f"zoo-{folder}" if is_shipped(folder) else folder

@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(words)
         sys.stdout.flush()  # a reader that has gone away should be noticed here, not while Python shuts down
     except InputError as error:
-        return _refuse(str(error))
+        return _refuse(_as_typed(str(error), words))
     except KeyboardInterrupt as stop:  # training says what it saved, and which signal stopped it
         streams.tell(f"windtunnel: {str(stop) or 'interrupted'}")
         return getattr(stop, "code", 130)
@@ -74,6 +74,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         return _refuse("not enough memory: try fewer episodes, a shorter length, a smaller batch or a smaller model")
     return code
+
+
+def _as_typed(line: str, words: Sequence[str]) -> str:
+    """What the library says of a field is told of the option, as the user typed it: `--lr = -1: must be …`."""
+    field, equals, rest = line.partition(" = ")
+    flag = "--" + field.replace("_", "-")
+    typed = any(word.split("=")[0].replace("_", "-") == flag for word in words)
+    return f"{flag} = {rest}" if equals and field.isidentifier() and typed else line
 
 
 def _is_of_memory(error: Exception) -> bool:

@@ -13,7 +13,7 @@ import io
 import re
 import sys
 import types
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -103,17 +103,6 @@ def parse_folder(form: type[Form], name: str, words: Sequence[str], what: str) -
         parse(form, ["--help"], prog)
     folder, rest = leading(name, words, _FOLDERS[what])
     return Path(folder), parse(form, rest, prog)
-
-
-@contextlib.contextmanager
-def as_typed(field: str) -> Iterator[None]:
-    """What the library says of a field is told of the option, as the user typed it: `--only = …`."""
-    try:
-        yield
-    except InputError as error:
-        if str(error).startswith(f"{field} = "):
-            raise InputError(f"--{error}") from None
-        raise
 
 
 def given(words: Sequence[str], field: str) -> bool:

@@ -160,6 +160,8 @@ def bar(wanted: bool = True, *, share: bool = False) -> Iterator[Stage]:
         yield tell
 
 
+_FIRST_SHARE = 0.1
+"""Of a job, before its end is estimated: the first stages are slower."""
 _TELL_S = 5.0
 """How long a job may be silent where nobody watches a bar; short ones are done by then, and say nothing."""
 
@@ -177,8 +179,8 @@ def bar_or_lines(wanted: bool = True) -> Iterator[Stage]:
         nonlocal last
         if time.monotonic() - last >= _TELL_S:
             last = time.monotonic()
-            left = f"  {time_left(begun, done, total)}" if done else ""
-            print(f"{done / total:.0%}  {name}{left}", file=sys.stderr, flush=True)
+            left = f"  {time_left(begun, done, total)}" if done >= _FIRST_SHARE * total else ""
+            print(f"{done / total:.0%} done{left}", file=sys.stderr, flush=True)
 
     yield tell
 

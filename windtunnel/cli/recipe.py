@@ -83,6 +83,9 @@ class RecipeFlags:
     """Any other option of the model; may be repeated: positions=rope, style=stacked, context=position, state=32 …"""
 
 
+_FLAGS = {f.name for f in fields(RecipeFlags)} - {"preset"}  # a model has presets of its own, as in preset=paper-hmm
+
+
 def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str, say: Callable[[str], None]) -> Recipe:
     """The committed recipe of the pair, or that of the preset, with the flags that were given; `say` is told what had
     to be fitted to them."""
@@ -105,10 +108,11 @@ def recipe_from(tunnel: Tunnel, model: str, flags: RecipeFlags, device: str, say
 
 
 def _require_known(model: str, name: str, typed: str) -> None:
-    """Raise unless the model has an option of that name."""
+    """Raise unless the model has an option of that name.  Those with a flag of their own are not for --option."""
     known = models.option_names(model)
     if known is not None and name not in known:
-        raise InputError(f"{typed}: {unknown(f'option of {model},', name, known)}")
+        listed = [one for one in known if one not in _FLAGS or not typed.startswith("--option")]
+        raise InputError(f"{typed}: {unknown(f'option of {model},', name, listed)}")
 
 
 def _option(word: str) -> tuple[str, bool | int | float | str]:
@@ -117,11 +121,8 @@ def _option(word: str) -> tuple[str, bool | int | float | str]:
     name = name.strip().replace("-", "_")
     if not (name and equals and text):
         raise InputError(f"--option = {word!r}: must be NAME=VALUE, e.g. positions=rope")
-    own = {f.name for f in fields(RecipeFlags)} - {"preset"}  # a model has presets of its own, as in preset=paper-hmm
-    if name in own:
-        raise InputError(
-            f"--option = {word!r}: must be an option of the model; {name} is given as --{name.replace('_', '-')}"
-        )
+    if name in _FLAGS:
+        raise InputError(f"--option = {word!r}: must be given as --{name.replace('_', '-')} {text}")
     if text.lower() in ("true", "false"):
         return name, text.lower() == "true"
     for kind in (int, float):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from windtunnel import models, tunnels
-from windtunnel.cli import show
+from windtunnel.cli import plugins, show
 from windtunnel.cli.flags import Device, Float, Switch
 from windtunnel.cli.parse import leading
 from windtunnel.cli.plugins import of_ones_own
@@ -28,7 +27,7 @@ from windtunnel.training.trackers import open_tracker
 @dataclass(frozen=True, kw_only=True)
 class Train(RecipeFlags):
     """Train a model on a tunnel.  Run the same command again to resume an unfinished run; a finished one is left alone.
-    Until the first training step, the folder may be reused with other options."""
+    A folder in which no step was trained may be reused with other options."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder of the run."""
@@ -110,8 +109,12 @@ def _print_table(trained: Run) -> None:
         rows.append([str(seed), f"{last['step']}/{recipe.steps}", *scores, f"{last['seconds']:.1f}"])
     show.print_text(f"{recipe.model} on {describe(recipe.tunnel)}", "bold")
     show.print_table("", ["seed", "step", "KL bits", "entropy error bits", "seconds"], rows, "rrrrr")
-    place = shlex.quote(str(trained.path))
+    from windtunnel.report import Asked  # here: training must not wait for it
+
+    by = Asked(plugins=plugins.named())
     if trained.finished:
-        show.print_text(f"validation scores; for the test set: windtunnel evaluate {place}")
+        show.print_text(f"validation scores; for the test set: {by.typed('evaluate', str(trained.path))}")
     else:
-        show.print_text(f"unfinished: run the same command again to resume; all runs: windtunnel runs {place}")
+        show.print_text(
+            f"unfinished: run the same command again to resume; all runs: {by.typed('runs', str(trained.path))}"
+        )

@@ -52,7 +52,10 @@ class Sizes:
         """The sizes of a tunnel; `max_length` leaves room for longer tests than the tunnel's own length."""
         if max_length is None:
             max_length = tunnel.positions
-        require_int("max_length", max_length, tunnel.positions)
+        try:
+            require_int("max_length", max_length, tunnel.positions)
+        except InputError as error:
+            raise InputError(f"{error}, the positions of this tunnel's inputs") from None
         return cls(tunnel.vocabulary, tunnel.feature_width, tunnel.classes, max_length)
 
 

@@ -70,4 +70,4 @@ def summaries() -> dict[str, str]:
 
 def _first_line(factory: Factory) -> str:
     lines = (factory.__doc__ or "").strip().splitlines()
-    return lines[0] if lines else "registered by the user"
+    return lines[0] if lines else "yours: it was registered, and says no more"

@@ -59,6 +59,7 @@ def reproduce(
     folder = StudyFolder(Path("results") / "scratch" / plan.preset if out is None else require_path("out", out))
     scope = scope or Scope()
     cells = scope.cells(plan)
+    folder.require_no_run()
     if folder.exists():
         folder.begin(plan.preset)
     unmade = [cell for cell in cells if not folder.finished(cell.name)]

@@ -157,17 +157,21 @@ def _sizes(planned: Plan) -> dict[tuple[str, str], int | None]:
     return found
 
 
+OTHERWISE = "give the same options, another folder, or --replace (in Python, replace=True)"
+
+
 def _require_same(folder: StudyFolder, planned: Plan, sizes: Mapping[tuple[str, str], int | None]) -> None:
     """Raise where the folder has something else under the name of a cell.
 
     Of an architecture of one's own only the name is kept: that it was changed since is seen by its size.
     """
     for cell in planned.cells:
-        if not folder.finished(cell.name):
-            continue
-        record, size = folder.cell(cell.name), sizes[cell.recipe.model, cell.world]
-        folder.require_same("cells", f"{cell.name}.json", record, planned.describe(cell))
-        if record["parameters"] != size:
+        done, size = folder.finished(cell.name), sizes[cell.recipe.model, cell.world]
+        record = folder.cell(cell.name) if done else folder.draft(cell.name)
+        if record:
+            file = f"{cell.name}.{'json' if done else 'part'}"
+            folder.require_same("cells", file, record, planned.describe(cell), OTHERWISE)
+        if done and record["parameters"] != size:
             raise InputError(
                 f"{folder.path}/cells/{cell.name}.json: was made with {record['parameters']:,} parameters, "
                 f"{cell.recipe.model} has {size:,} now: must have another name, or give another folder, or --replace"

@@ -43,6 +43,7 @@ from windtunnel.training.recipe import Recipe
 
 FORMAT = 1
 TRAINED = (LIST, "metrics.jsonl", *PATTERNS.values())  # in a seed's folder
+STUDY = "study.json"  # by which the folder of a study is known
 _KEPT = 2  # resumable states per seed: should the last be damaged, the one before it is intact
 
 
@@ -74,6 +75,11 @@ class RunFolder:
                 f"{self.path}: holds {found[0].relative_to(self.path)} but no recipe.json, so how it was trained is "
                 "unknown: restore recipe.json, or use another folder"
             )
+
+    def require_no_study(self) -> None:
+        """Raise where a study is kept: its files and those of a run must not be mixed."""
+        if (self.path / STUDY).exists():
+            raise InputError(f"{self.path}: holds a study, not a run: must be another folder")
 
     def create(self, recipe: Recipe, spec: dict[str, Any] | None, parameters: int | None = None) -> None:
         """Start a run here, of a model of that shape and so many parameters."""

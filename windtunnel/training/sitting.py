@@ -312,7 +312,7 @@ class Sitting:
         saved = "there is no checkpoint" if folder is None else _saved(folder.seed(network.seed), step)
         found = f"seed {network.seed}: {what}; {saved}"
         if step == 0:  # what is computed with the first weights no learning rate has touched
-            advice = "the model itself is the cause, its first weights or its forward; no learning rate has acted yet"
+            advice = "the model itself is the cause: check its initial weights and its forward"
             halved = self.recipe.precision != "float32"
             return Diverged(found, network.seed, advice + "; precision float32 may help" * halved, at_once=True)
         where = "" if folder is None else "in another folder "  # this one goes on with its own recipe alone

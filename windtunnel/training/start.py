@@ -105,6 +105,8 @@ def train(
         recipe.to_dict()  # a tunnel that has no name cannot be written down: told before there is a folder
     shape = Shape()
     if out is None or not RunFolder(out).exists():
+        if out is not None:
+            RunFolder(out).require_no_study()
         if never_peaks(recipe):  # a recipe that was given whole is trained as it is
             say(f"the warm-up of {recipe.schedule.warmup} steps is longer than the training, which has {recipe.steps}")
         shape = rehearse(recipe, factory)

@@ -37,7 +37,7 @@ class Tunnel(metaclass=TunnelType):
     labels fall as the belief says.
     """
 
-    summary: ClassVar[str] = "registered by the user"
+    summary: ClassVar[str] = "yours: it was registered, and says no more"
     """One line for `windtunnel list`."""
 
     # --- what a model must know; all static, so shapes never change inside a compiled step

@@ -33,7 +33,10 @@ from windtunnel.study.folder.files import FORMAT, in_lines
 from windtunnel.study.folder.kinds import require_shape
 from windtunnel.study.folder.ledger import summaries
 from windtunnel.study.verdict import Verdict
+from windtunnel.training.differences import differences
 from windtunnel.training.files import read_json, read_versioned, write_bytes, write_json
+from windtunnel.training.folder import STUDY, RunFolder
+from windtunnel.training.recipe import Recipe
 
 
 class StudyFolder:
@@ -44,10 +47,11 @@ class StudyFolder:
 
     def exists(self) -> bool:
         """Does it hold a study?"""
-        return (self.path / "study.json").exists()
+        return (self.path / STUDY).exists()
 
     def begin(self, preset: str) -> None:
         """Start a study here, or go on with the one that is here."""
+        self.require_no_run()
         if self.exists():
             found = self.head()["preset"]
             if found != preset:
@@ -57,12 +61,17 @@ class StudyFolder:
             return
         self._write_head({"format": FORMAT, "windtunnel": __version__, "preset": preset, "environments": []})
 
+    def require_no_run(self) -> None:
+        """Raise where a run is kept and no study: their files must not be mixed."""
+        if RunFolder(self.path).exists() and not self.exists():
+            raise InputError(f"{self.path}: holds a run, not a study: must be another folder")
+
     def head(self) -> dict[str, Any]:
         """The contents of study.json; a folder of another version is refused."""
         if not self.exists():
             raise InputError(f"{self.path}: must be a folder with a study in it (it has no study.json)")
-        head = read_versioned(self.path / "study.json", FORMAT)
-        require_shape(self.path / "study.json", head, HEAD)
+        head = read_versioned(self.path / STUDY, FORMAT)
+        require_shape(self.path / STUDY, head, HEAD)
         return head
 
     def add_environment(self, environment: Mapping[str, Any]) -> None:
@@ -157,15 +166,21 @@ class StudyFolder:
     def write_sweep(self, name: str, record: Mapping[str, Any]) -> None:
         write_json(self.path / "sweeps" / f"{name}.json", record)
 
-    def require_same(self, kind: str, name: str, record: Mapping[str, Any], planned: Mapping[str, Any]) -> None:
+    def require_same(
+        self,
+        kind: str,
+        name: str,
+        record: Mapping[str, Any],
+        planned: Mapping[str, Any],
+        way_out: str = "must be removed to be rerun, or give another folder",
+    ) -> None:
         """What is kept here must be what the plan means: one line that names the first difference."""
         there = record.get("planned", {})
         for part, value in planned.items():
             if there.get(part) != value:
-                raise InputError(
-                    f"{self.path}/{kind}/{name}: was made with another {part}: "
-                    "must be removed to be rerun, or give another folder"
-                )
+                told = _recipes_apart(there.get(part), value) if part == "recipe" else ""
+                made = f"was made with {told or f'another {part}'}"
+                raise InputError(f"{self.path}/{kind}/{name}: {made}: {way_out}")
 
     # --- from another folder
     def take(self, other: StudyFolder) -> list[str]:
@@ -239,6 +254,14 @@ class StudyFolder:
         content = read_versioned(self.path / "claims.json", FORMAT)
         require_shape(self.path / "claims.json", content, LEDGER)
         return content["claims"]
+
+
+def _recipes_apart(there: Any, here: Any) -> str:
+    """`steps = 12, not 13`; nothing where one of them is no whole recipe, or of a tunnel that is not registered."""
+    try:
+        return differences(Recipe.from_dict(there), Recipe.from_dict(here))
+    except InputError:
+        return ""
 
 
 def _names_a_file(name: object) -> bool:
