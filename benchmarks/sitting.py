@@ -35,7 +35,7 @@ NOT_YET = "hmm/mlp,hmm/transformer,recall/transformer"  # of SEVERAL, those that
 # Recipe -> seconds.  Float32 has a twelfth of the rate in matrix products; nothing of the kind has been timed yet.
 IN_FLOAT32 = {"hmm-transformer": 260, "bijection-transformer": 390}
 SMALL = "hmm/lstm,hmm/mamba,bijection/transformer"  # last timed beside other work on the card
-LOOKED_INTO = "hmm/transformer-9x256,bijection/transformer,hmm/mamba"
+COMPILED = "hmm/transformer-9x256,bijection/transformer,hmm/mamba"
 REACH_S = {"hmm-transformer-long": 400, "hmm-transformer-9x256": 140, "hmm-mamba": 160, "hmm-linear-attention": 180}
 REACH_USUAL_S = 110
 # Seeds of an attempt, of which five can be a record, and seconds; settings.  On recall Mamba takes the rate that the
@@ -115,9 +115,9 @@ def jobs() -> dict[str, Job]:
         "seeds": Job("training", f"--only seeds,{SEVERAL} --json OUT/seeds/seeds.json", 170),
         "seeds-rest": Job("training", f"--only seeds,{NOT_YET} --json OUT/seeds/seeds-rest.json", 65),
         "seeds-small": Job("training", f"--only seeds,{SMALL} --batch 64 --json OUT/seeds/seeds-small.json", 90),
-        "profile": Job("training", f"--only profile,evaluation,{LOOKED_INTO} --json OUT/profile.json", 100),
+        "profile": Job("training", f"--only profile,evaluation,{GOALS} --json OUT/profile.json", 180),
         "growth": Job("training", "--only growth --json OUT/growth.json", 90),
-        "compile": Job("training", f"--only startup,compile,{LOOKED_INTO} --json OUT/compile.json", 200),
+        "compile": Job("training", f"--only startup,compile,{COMPILED} --json OUT/compile.json", 200),
         "instruments": Job("instruments", "--growth --json OUT/instruments.json", 320),
         "sampling": Job("sampling", "--device cuda --json OUT/sampling.json", 15),
         "kernels": Job("kernels", "--json OUT/kernels.json", 75),
