@@ -22,6 +22,7 @@ from common import Parser, place, run, whole
 
 from windtunnel.environment import environment, require_device, thread_limits
 from windtunnel.errors import InputError, require_choice
+from windtunnel.training.files import write_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
 ASKING = ("pytest.mark.gpu", "every_device", "kernel_device", "core_device")  # how a test asks for a GPU
@@ -54,7 +55,13 @@ def tested(words: list[str], env: dict[str, str]) -> tuple[bool, str]:
     done = subprocess.run(
         command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
-    return done.returncode in (0, NOTHING_CHOSEN), f"$ python -m pytest -q -m gpu {' '.join(words)}\n{done.stdout}"
+    said = f"$ python -m pytest -q -m gpu {' '.join(words)}\n{done.stdout}"
+    return done.returncode in (0, NOTHING_CHOSEN), anywhere(said)
+
+
+def anywhere(said: str) -> str:
+    """What was said without the folders of this machine: those of the sources and of the environment."""
+    return said.replace(f"{ROOT}/", "").replace(sys.prefix, ".venv")
 
 
 def main() -> None:
@@ -76,7 +83,7 @@ def main() -> None:
             passed, said = done.result()
             told.append(said)
             if options.out is not None:
-                options.out.write_text("".join(told))
+                write_bytes(options.out, "".join(told).encode())
             print(f"{waiting[done]}: {said.strip().splitlines()[-1]}" if passed else said, flush=True)
             if not passed:
                 failed.append(waiting[done])

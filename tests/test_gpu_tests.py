@@ -37,7 +37,7 @@ def test_what_they_say_is_kept_and_a_failure_told_in_one_line(monkeypatch, tmp_p
     folder.mkdir(parents=True)
     head = "import pytest\npytestmark = pytest.mark.gpu\n"
     for name, body in {
-        "good": "def test_a(): pass",
+        "good": "import warnings\ndef test_a(): warnings.warn('where')",
         "bad": "def test_b(): assert 0",
         "cut": "def test_c(): pass",
     }.items():
@@ -55,3 +55,4 @@ def test_what_they_say_is_kept_and_a_failure_told_in_one_line(monkeypatch, tmp_p
     assert "3 of 4 passed in" in said and "tests/room/test_good.py: 1 passed" in said and "assert 0" in said
     assert kept.startswith("# ") and "2 processes at once" in kept
     assert kept.count("$ python -m pytest -q -m gpu ") == 4 and "1 failed" in kept
+    assert "  tests/room/test_good.py:4: UserWarning: where" in kept and str(tmp_path) not in kept
