@@ -390,6 +390,24 @@ def test_a_run_and_a_study_do_not_share_a_folder(card, tmp_path):
     assert sorted(card.folder.path.rglob("*")) == there
 
 
+@pytest.mark.parametrize("part", ["cells", "runs"])
+def test_a_run_is_not_kept_in_a_part_of_a_study(card, part):
+    few = {"steps": 1, "params": 2000, "validation_episodes": 8, "device": "cpu"}
+    with pytest.raises(InputError, match=rf"{part}: is a part of the study in .*: must be another folder"):
+        wt.train(URN.tunnel, "mlp", out=card.folder.path / part, **few)
+
+
+def test_what_was_only_begun_with_other_options_may_be_replaced(tmp_path):
+    """Stopped in its first training: there is neither a record nor a draft, but a run."""
+    once = BUDGET | {"worlds": (URN,), "longer": 1}
+    wt.scorecard("mlp", tmp_path, **once)
+    (tmp_path / "cells" / "few-draws-mlp.json").unlink()
+    other = once | {"steps": 13}
+    with pytest.raises(InputError, match="few-draws-mlp: was begun with steps = 12, not 13: give the same .*--replace"):
+        wt.scorecard("mlp", tmp_path, **other)
+    assert wt.scorecard("mlp", tmp_path, **other, replace=True).attempts["mlp", "accumulation"][0].steps == 13
+
+
 def test_an_architecture_that_has_changed_its_size_is_not_shown_with_old_numbers(card):
     def larger(tunnel):
         made = Counting(tunnel, 0.0)

@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _as_typed(line: str, words: Sequence[str]) -> str:
-    """What the library says of a field is told of the option, as the user typed it: `--lr = -1: must be …`."""
+    """What the library says of a field is told of the option, if one was typed: `--lr = -1.0: must be …`."""
     field, equals, rest = line.partition(" = ")
     flag = "--" + field.replace("_", "-")
     typed = any(word.split("=")[0].replace("_", "-") == flag for word in words)

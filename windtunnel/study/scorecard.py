@@ -37,7 +37,9 @@ from windtunnel.study.scorecard_plan import (
 )
 from windtunnel.study.scorecard_result import Scorecard
 from windtunnel.study.share import Share
+from windtunnel.training.differences import differences
 from windtunnel.training.files import require_path
+from windtunnel.training.folder import RunFolder
 from windtunnel.training.lock import locked
 from windtunnel.training.rehearsal import rehearse
 
@@ -168,6 +170,9 @@ def _require_same(folder: StudyFolder, planned: Plan, sizes: Mapping[tuple[str, 
     for cell in planned.cells:
         done, size = folder.finished(cell.name), sizes[cell.recipe.model, cell.world]
         record = folder.cell(cell.name) if done else folder.draft(cell.name)
+        place = RunFolder(folder.run(cell.name))
+        if not record and place.exists() and (told := differences(place.stored_recipe(), cell.recipe)):
+            raise InputError(f"{place.path}: was begun with {told}: {OTHERWISE}")
         if record:
             file = f"{cell.name}.{'json' if done else 'part'}"
             folder.require_same("cells", file, record, planned.describe(cell), OTHERWISE)

@@ -43,7 +43,7 @@ from windtunnel.training.recipe import Recipe
 
 FORMAT = 1
 TRAINED = (LIST, "metrics.jsonl", *PATTERNS.values())  # in a seed's folder
-STUDY = "study.json"  # by which the folder of a study is known
+STUDY, OF_STUDY = "study.json", ("cells", "runs", "sweeps")  # by which the folder of a study is known; folders in it
 _KEPT = 2  # resumable states per seed: should the last be damaged, the one before it is intact
 
 
@@ -80,6 +80,8 @@ class RunFolder:
         """Raise where a study is kept: its files and those of a run must not be mixed."""
         if (self.path / STUDY).exists():
             raise InputError(f"{self.path}: holds a study, not a run: must be another folder")
+        if self.path.name in OF_STUDY and (self.path.parent / STUDY).exists():
+            raise InputError(f"{self.path}: is a part of the study in {self.path.parent}: must be another folder")
 
     def create(self, recipe: Recipe, spec: dict[str, Any] | None, parameters: int | None = None) -> None:
         """Start a run here, of a model of that shape and so many parameters."""

@@ -117,7 +117,8 @@ reproduce(out={out!r}, plan=replace(plan, cells=tuple(cells)), device="cpu", lan
 @pytest.fixture
 def slow(tmp_path):
     """A study in two lanes that would take long, once both have begun; and the processes of its lanes."""
-    study = subprocess.Popen([sys.executable, "-c", SLOW.format(out=str(tmp_path))], stderr=subprocess.PIPE, text=True)
+    line = [sys.executable, "-c", SLOW.format(out=str(tmp_path))]
+    study = subprocess.Popen(line, stderr=subprocess.PIPE, text=True, start_new_session=True)
     until(lambda: len(list(tmp_path.glob("runs/*/recipe.json"))) == 2)
     lanes = lanes_of(study)
     assert len(lanes) == 2
@@ -151,13 +152,6 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_lanes_end_with_their_parent(slow):
-    study, lanes = slow
-    study.kill()
-    study.wait()
-    until(lambda: not any(map(alive, lanes)), 60)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_wish_to_stop_reaches_the_lanes_once_and_they_save(slow, tmp_path, number):
     study, lanes = slow
@@ -186,6 +180,23 @@ def test_a_stop_while_lanes_are_starting_is_one_line(tmp_path, begun, later, num
     assert told.splitlines()[-1].startswith(f"windtunnel: stopped by {number}; saved in {tmp_path}")
 
 
+def test_a_lost_terminal_leaves_one_line(slow, tmp_path):
+    """It is told to every process of the terminal, multiprocessing's own helper too."""
+    study, lanes = slow
+    until(lambda: len(list(tmp_path.glob("runs/*/seed-0/metrics.jsonl"))) >= 1)
+    os.killpg(study.pid, signal.SIGHUP)
+    _, told = study.communicate(timeout=180)
+    assert f"stopped by SIGHUP; saved in {tmp_path}" in told and "resource_tracker" not in told
+    assert not any(map(alive, lanes)) and list(tmp_path.glob("runs/*/seed-0/resume-*.safetensors"))
+
+
+def test_lanes_end_with_their_parent_and_leave_no_complaint(slow):
+    study, lanes = slow
+    study.kill()
+    until(lambda: not any(map(alive, lanes)), 60)
+    assert "resource_tracker" not in study.communicate(timeout=60)[1]
+
+
 def test_a_killed_lane_is_told_and_the_others_go_on(slow, tmp_path):
     study, lanes = slow
     os.kill(lanes[0], signal.SIGKILL)
@@ -193,7 +204,7 @@ def test_a_killed_lane_is_told_and_the_others_go_on(slow, tmp_path):
     assert alive(lanes[1]) and study.poll() is None
     os.kill(lanes[1], signal.SIGTERM)
     _, told = study.communicate(timeout=60)
-    assert study.returncode != 0 and "1 of 2 lanes ended early; what is finished is kept" in told
+    assert study.returncode != 0 and "2 of 2 lanes ended early; what is finished is kept" in told
 
 
 def _hold(path: Path, begun, at_once: int = 1) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,7 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
     time, is passed on to the lanes, which save what they have; they also stop when this process is gone.
     """
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    _start_tracker()
     lines: Any = context.Queue()
     limits = {"max_minutes": sitting.max_minutes, "started": sitting.started}
     limits |= {"side_by_side": lanes, "at_once": sitting.at_once}
@@ -95,22 +97,22 @@ def run(sitting: Sitting, cells: Sequence[Cell], lanes: int) -> bool:
             watched=sitting.watch is not unwatched,
             options=limits | {"device": sitting.device, "scope": sitting.scope},
         )
-        workers = [context.Process(target=_work, args=(lane,), daemon=True) for _ in range(lanes)]
+        crew = Crew([context.Process(target=_work, args=(lane,), daemon=True) for _ in range(lanes)])
         try:
-            with _environment(thread_limits(lanes)), _without_interrupts():
-                for worker in workers:
-                    worker.start()
-            told = _listen(workers, lines, sitting, stop)
-        except BaseException:  # a second Ctrl-C, or no process could be started
-            _interrupt(workers)
+            with _environment(thread_limits(lanes)), _held_back(signal.SIGINT):  # an import cut off ends in a traceback
+                crew.start()
+            told = _listen(crew, lines, sitting, stop)
+        except KeyboardInterrupt:  # the second: at once
+            crew.interrupt(again=True)
+            raise
+        except BaseException:  # no process could be started, or nobody can be told
+            crew.interrupt()
             raise
         finally:
-            for worker in workers:
-                if worker.pid is not None:
-                    worker.join()
+            crew.join()
     stop.raise_if_interrupted(sitting.folder.path)
     wrong = [text for kind, text in told if kind == ERROR]
-    if died := sum(worker.exitcode != 0 for worker in workers):
+    if died := sum(worker.exitcode != 0 for worker in crew.workers):
         wrong.append(f"{died} of {lanes} lanes ended early; what is finished is kept")
     if wrong:
         raise InputError("; ".join(dict.fromkeys(wrong)))
@@ -122,21 +124,46 @@ def unwatched(heading: str) -> str:
     return "none"
 
 
-def _interrupt(workers: Sequence[Any]) -> None:
-    """Ask the lanes that are at work to save what they have, and end."""
-    for worker in workers:
-        if worker.pid is not None and worker.is_alive():
-            os.kill(worker.pid, signal.SIGINT)
+@dataclass
+class Crew:
+    """The processes of the lanes."""
+
+    workers: list[Any]
+    interrupted: bool = False
+
+    def start(self) -> None:
+        for worker in self.workers:
+            worker.start()
+
+    def interrupt(self, again: bool = False) -> None:
+        """Ask those at work to save what they have and end.  Once: a second time cuts them short, even in saving."""
+        if self.interrupted and not again:
+            return
+        self.interrupted = True
+        for worker in self._started:
+            if worker.is_alive():
+                os.kill(worker.pid, signal.SIGINT)
+
+    def join(self) -> None:
+        for worker in self._started:
+            worker.join()
+
+    @property
+    def at_work(self) -> bool:
+        return any(worker.is_alive() for worker in self.workers)
+
+    @property
+    def _started(self) -> list[Any]:
+        return [worker for worker in self.workers if worker.pid is not None]
 
 
-def _listen(workers: Sequence[Any], lines: Any, sitting: Sitting, stop: StopRequest) -> list[tuple[str, str]]:
+def _listen(crew: Crew, lines: Any, sitting: Sitting, stop: StopRequest) -> list[tuple[str, str]]:
     """Pass on what the lanes say until they have all ended, and keep time; returns the rest of their messages."""
-    rest, ended, noted, passed_on = [], False, 0.0, False
+    rest, ended, noted = [], False, 0.0
     while not ended:
-        if stop.requested and not passed_on:
-            _interrupt(workers)
-            passed_on = True
-        ended = not any(worker.is_alive() for worker in workers)  # before the look: nothing is said after the end
+        if stop.requested:
+            crew.interrupt()
+        ended = not crew.at_work  # before the look: nothing is said after the end
         if time.monotonic() - noted > KEEP_TIME_S:
             sitting.keep_time()
             noted = time.monotonic()
@@ -172,7 +199,7 @@ def _work(lane: Lane) -> None:
         lane.lines.put((ERROR, str(error)))
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's and the parent's may both have come
-        lane.lines.put((LATE, ""))
+        raise SystemExit(1) from None  # where the parent did not ask for it, it tells of a lane that ended early
 
 
 def _end_with_parent() -> None:
@@ -198,10 +225,18 @@ def _next(taken: Any) -> int:
         return taken.value - 1
 
 
+def _start_tracker() -> None:
+    """Start multiprocessing's own helper so that it outlives a lost terminal, and says nothing when this process is
+    killed: it then tidies up all the same."""
+    told = filter(None, (os.environ.get("PYTHONWARNINGS"), "ignore:resource_tracker"))
+    with _environment({"PYTHONWARNINGS": ",".join(told)}), _held_back(signal.SIGHUP):
+        resource_tracker.ensure_running()
+
+
 @contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Processes started here begin with Ctrl-C held back, as an import that is broken off ends in a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _held_back(number: signal.Signals) -> Iterator[None]:
+    """Processes started here begin with this signal held back."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield
     finally:
