@@ -2,14 +2,14 @@
 
     python benchmarks/cpu_paths.py [--only quick,hmm/lstm] [--seconds 30] [--json FILE]
 
-Training works on the batch in two halves, each on a thread of its own.  Instead torch could split every operation over
-its own threads; all could run on one thread; or the step could be compiled, as on a GPU, by torch.compile, whose code
-uses torch's own threads.  Where there are several networks, two can also be trained at a time, each on one thread of a
-process of its own; that way's time is the wall time over the steps of both.  All take turns, a burst of steps each, in
-an order drawn anew, so that a busy machine hits them alike; what counts is the lower quartile over turns, and the
-medians stand beside it.  Compiling is timed in a process of its own, with nothing kept from before and then with what
-that kept.  `OMP_WAIT_POLICY`, which tells torch's threads how to wait, is left as it is found; the command line sets it
-to PASSIVE, the library does not.
+Training works on the batch in two halves, each on a thread of its own.  Instead torch could split every operation
+over its own threads; all could run on one thread; or the step could be compiled, as on a GPU, by torch.compile, whose
+code uses torch's own threads.  Where there are several networks, two can also be trained at a time: as training does
+with two seeds, each on a thread; or each on one thread of a process of its own.  The time of these ways is the wall
+time over the steps of both.  All take turns, a burst of steps each, in an order drawn anew, so that a busy machine hits
+them alike; what counts is the lower quartile over turns, and the medians stand beside it.  Compiling is timed in a
+process of its own, with nothing kept from before and then with what that kept.  `OMP_WAIT_POLICY`, which tells torch's
+threads how to wait, is left as it is found; the command line sets it to PASSIVE, the library does not.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from common import Parser, place, positive, run
 from windtunnel.environment import environment
 from windtunnel.errors import require
 from windtunnel.models.compiled import CompilationFailed, must_compile
+from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.cases import cases
@@ -38,8 +39,9 @@ from windtunnel.training.speed.startup import compile_times
 from windtunnel.training.stages import Stage
 
 CASES = "quick,hmm/transformer,hmm/lstm"
-USED, COMPILED, PAIR = "two halves", "compiled", "two at a time"
-BURST = 5  # steps in a row: threads of the way before may still spin during the first
+USED, COMPILED = "two halves", "compiled"
+SEEDS, PAIR = "two seeds", "two processes"  # of two networks
+BURST = 10  # steps in a row: threads of the way before may still spin during the first, and two seeds meet at the last
 
 
 class OneThread(Network):
@@ -140,9 +142,11 @@ def measured(case: str, recipe: Recipe, about_s: float) -> list[dict[str, Any]]:
         networks[COMPILED], compiling[COMPILED] = compiled(endless, case)
     except CompilationFailed as failure:
         missing = [{"case": case, "way": COMPILED, "why_not": str(failure)}]
+    ways = {way: partial(several, network) for way, network in networks.items()}
     with pair(endless) as two:
-        times = in_turns({way: partial(several, network) for way, network in networks.items()} | {PAIR: two}, about_s)
-    times[PAIR] = [taken / 2 for taken in times[PAIR]]
+        of_two = {SEEDS: Engine([Network(endless, seed, "cpu") for seed in range(2)]).advance, PAIR: two}
+        times = in_turns(ways | of_two, about_s)
+    times |= {way: [taken / 2 for taken in times[way]] for way in of_two}
     low, middle = ({way: 1e3 * statistics.quantiles(t, n=4)[cut] for way, t in times.items()} for cut in (0, 1))
     rows = []
     for way, taken in times.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -11,6 +12,8 @@ import torch
 if find_spec("triton") is not None and not torch.cuda.is_available():
     # Read as Triton is imported, which anything may do; `tests/models/conftest.py` says what for.
     os.environ["TRITON_INTERPRET"] = "1"
+
+torch.set_num_threads(1)  # as under `make test`: seeds go one after the other unless a test asks for `threads`
 
 try:
     from hypothesis import settings
@@ -21,6 +24,14 @@ else:
     # In continuous integration the examples are the same in every run, so that a red run can be repeated.
     settings.register_profile("windtunnel", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
     settings.load_profile("windtunnel")
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    """Sets how many threads torch may use; put back after the test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

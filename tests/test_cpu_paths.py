@@ -29,18 +29,11 @@ PLACE = {"device": "a chip", "threads": 2, "commit": "abc", "python": "3", "vers
 OWN, ONE = "torch's own threads", "one thread"
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
-def test_every_way_works_as_it_is_called_and_finds_the_same_loss(two_threads):
+def test_every_way_works_as_it_is_called_and_finds_the_same_loss(threads):
+    threads(2)
     recipe = tiny(SMALL_HMM, batch=LARGE)
     networks = {way: kind(recipe, 0, "cpu") for way, kind in cpu_paths.KINDS.items()}
-    threads, parts = {}, {}
+    used, parts = {}, {}
     for name, network in networks.items():
         seen, before = [], network._loss
 
@@ -51,8 +44,8 @@ def test_every_way_works_as_it_is_called_and_finds_the_same_loss(two_threads):
         network._loss = watched
         for _ in range(3):
             network.advance()
-        threads[name], parts[name] = {count for count, _ in seen}, {part for _, part in seen}
-    assert threads == {cpu_paths.USED: {1}, OWN: {2}, ONE: {1}}
+        used[name], parts[name] = {count for count, _ in seen}, {part for _, part in seen}
+    assert used == {cpu_paths.USED: {1}, OWN: {2}, ONE: {1}}
     assert parts == {cpu_paths.USED: {True}, OWN: {False}, ONE: {False}}
     losses = {network.take_loss_bits() for network in networks.values()}
     assert max(losses) - min(losses) < 1e-5 < min(losses)
@@ -96,7 +89,7 @@ def test_a_network_whose_process_dies_does_not_keep_the_other_waiting():
 def plant(monkeypatch, **times: float) -> None:
     """Milliseconds per step, the same in every turn."""
     named = {cpu_paths.USED: times["used"], OWN: times["own"], ONE: times["one"], "compiled": times["compiled"]}
-    named[cpu_paths.PAIR] = times["two"]  # of a step in both networks
+    named |= {cpu_paths.SEEDS: times["seeds"], cpu_paths.PAIR: times["two"]}  # of a step in both networks
     monkeypatch.setattr(cpu_paths, "in_turns", lambda ways, about_s: {n: [named[n] / 1e3] * 4 for n in ways})
     monkeypatch.setattr(cpu_paths, "pair", lambda recipe: nullcontext(None))
     seconds = [{"seconds": 20.0}, {"seconds": 4.0}]
@@ -118,27 +111,28 @@ def run(monkeypatch, capsys, folder: Path, *words: str) -> tuple[list[str], str]
 
 
 def test_planted_times_are_printed_and_told(monkeypatch, capsys, tmp_path):
-    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=12.0, two=14.0)
+    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=12.0, seeds=16.0, two=14.0)
     lines, page = run(monkeypatch, capsys, tmp_path, "--only", "quick,hmm/lstm")
-    assert len(lines) == 10
+    assert len(lines) == 12
     assert lines[0] == "quick two halves 10.00 1.00 × 10.00 1.00 × 0.0 0.0 0.1"
     assert lines[3] == "quick compiled 12.00 1.20 × 12.00 1.20 × 20.0 4.0 20.1"  # six steps
-    assert lines[4] == "quick two at a time 7.00 0.70 × 7.00 0.70 × 0.0 0.0 0.0"  # of one network's step
-    assert lines[9] == "hmm/lstm compiled its forward pass is never compiled, on purpose"
+    assert lines[4] == "quick two seeds 8.00 0.80 × 8.00 0.80 × 0.0 0.0 0.0"  # of one network's step
+    assert lines[5] == "quick two processes 7.00 0.70 × 7.00 0.70 × 0.0 0.0 0.0"
+    assert lines[11] == "hmm/lstm compiled its forward pass is never compiled, on purpose"
     assert "| quick | one thread | 18.00 | 1.80 × | 1.80 × |  |  | 0.1 |" in page
     assert "| quick | compiled | 12.00 | 1.20 × | 1.20 × | 20.0 | 4.0 | 20.1 |" in page
     assert "never compiled, on purpose |" in page and "No other way to train one network was faster." in page
 
 
 def test_a_way_that_is_faster_is_said_to_be(monkeypatch, capsys, tmp_path):
-    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=8.0, two=14.0)
+    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=8.0, seeds=16.0, two=14.0)
     _, page = run(monkeypatch, capsys, tmp_path, "--only", "quick")
     assert "Faster by the step than what training takes: quick, compiled (0.80 ×)." in page
 
 
 @pytest.mark.parametrize("where", ["in the child", "here"])
 def test_without_a_compiler_the_row_says_so(monkeypatch, capsys, tmp_path, where):
-    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=8.0, two=14.0)
+    plant(monkeypatch, used=10.0, own=15.0, one=18.0, compiled=8.0, seeds=16.0, two=14.0)
 
     def fail(device, case, limit_s):
         raise CompilationFailed("no compiler here")
@@ -148,8 +142,8 @@ def test_without_a_compiler_the_row_says_so(monkeypatch, capsys, tmp_path, where
     else:
         monkeypatch.setattr(cpu_paths, "compile_times", fail)
     lines, page = run(monkeypatch, capsys, tmp_path, "--only", "quick")
-    assert lines[4].startswith("quick compiled ") and "no compiler here" in lines[4]
-    assert len(lines) == 5 and "No other way to train one network was faster." in page
+    assert lines[5].startswith("quick compiled ") and "no compiler here" in lines[5]
+    assert len(lines) == 6 and "No other way to train one network was faster." in page
 
 
 def test_what_cannot_be_asked_for_is_refused(monkeypatch):

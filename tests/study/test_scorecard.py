@@ -403,7 +403,9 @@ def test_what_was_only_begun_with_other_options_may_be_replaced(tmp_path):
     wt.scorecard("mlp", tmp_path, **once)
     (tmp_path / "cells" / "few-draws-mlp.json").unlink()
     other = once | {"steps": 13}
-    with pytest.raises(InputError, match="few-draws-mlp: was begun with steps = 12, not 13: give the same .*--replace"):
+    with pytest.raises(
+        InputError, match=r"few-draws-mlp: was begun with steps = 12, not 13: give the same .*--replace"
+    ):
         wt.scorecard("mlp", tmp_path, **other)
     assert wt.scorecard("mlp", tmp_path, **other, replace=True).attempts["mlp", "accumulation"][0].steps == 13
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import pytest
 import torch
@@ -13,13 +14,6 @@ from windtunnel.training.network import Network
 from windtunnel.tunnels import HMM
 
 LARGE = -(-SMALLEST // SMALL_HMM.positions)  # the smallest batch that is halved; odd halves too
-
-
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
 
 
 def network(variant: str = "transformer", **options) -> Network:
@@ -80,8 +74,9 @@ def test_small_batches_own_modules_and_compiled_networks_stay_whole():
     assert not compiled._halved
 
 
-def test_both_halves_run_and_a_failure_in_either_is_told():
-    assert in_halves(lambda part: list(range(7))[part], 7) == ([0, 1, 2], [3, 4, 5, 6])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_both_halves_run_and_a_failure_in_either_is_told(threads):
+    assert in_halves(lambda part: list(range(7))[part], 7, threads) == ([0, 1, 2], [3, 4, 5, 6])
 
     def fail(at: int):
         def work(part: slice) -> int:
@@ -93,7 +88,13 @@ def test_both_halves_run_and_a_failure_in_either_is_told():
 
     for at in (0, 3):
         with pytest.raises(ValueError, match=f"at {at}"):
-            in_halves(fail(at), 7)
+            in_halves(fail(at), 7, threads)
+
+
+def test_a_second_thread_is_taken_only_where_it_is_allowed():
+    names = [in_halves(lambda part: threading.current_thread().name, 2, threads) for threads in (1, 2)]
+    assert names[0] == ("MainThread", "MainThread")
+    assert names[1][0] == "MainThread" and names[1][1].startswith("halves")
 
 
 def test_threads_are_put_back_also_after_an_error(threads):

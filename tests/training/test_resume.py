@@ -57,7 +57,7 @@ def killed_at_random(zygote, recipe, folder, kills: int, seed: int, longest_s: f
 
 
 def test_random_kills_lose_nothing(zygote, tmp_path):
-    """Two seeds, one after the other; the kills fall on steps, scores and saves as they come."""
+    """Two seeds, side by side; the kills fall on steps, scores and saves as they come."""
     whole = tmp_path / "whole"
     assert zygote.train(TWO_SEEDS, whole)["error"] is None
     met = 0

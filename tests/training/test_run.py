@@ -92,7 +92,7 @@ def test_wt_load_is_the_same_function(run):
 def test_seconds_add_up_over_sittings(run):
     records = run.folder.timings()
     for seed in (4, 2):  # one record per checkpoint, without a gap
-        spans = [(record["from"], record["to"]) for record in records if record["seeds"] == [seed]]
+        spans = [(record["from"], record["to"]) for record in records if seed in record["seeds"]]
         assert [first for first, _ in spans] == [0, *(last for _, last in spans[:-1])]
         assert spans[-1][1] == 6
     assert all(record["sequences_per_s"] > 0 for record in records)

@@ -158,7 +158,7 @@ def _serve() -> None:
     from windtunnel.training import train
     from windtunnel.tunnels import Bijection
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(2)  # seeds go side by side in twos
     here = sitting.environment("cpu")  # asks git: once is enough
     sitting.environment = lambda device: here
     train(Bijection(4, 4), "mlp", depth=1, width=8, steps=1, optimiser="muon", device="cpu")  # what loads lazily

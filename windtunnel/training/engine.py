@@ -1,4 +1,4 @@
-"""Advance networks by many steps: one by one on a CPU, together in one captured graph on a GPU.
+"""Advance networks by many steps: on a CPU each on a thread of its own, on a GPU together in one captured graph.
 
 On a GPU the whole step of every seed (sampling, forward, backward, optimiser) is compiled and captured once, each seed
 on its own branch of the graph, and then replayed.  Branches run side by side wherever one alone does not fill the
@@ -16,6 +16,7 @@ from dataclasses import replace
 import torch
 
 from windtunnel.errors import InputError
+from windtunnel.training.beside import advance_beside, share_threads
 from windtunnel.training.network import Network, finish_step
 from windtunnel.training.stages import Stage, stage_at
 
@@ -36,15 +37,20 @@ class Engine:
         self.graphs: dict[Stage, torch.cuda.CUDAGraph] = {}
         if self.on_gpu and compile:
             self._capture()
+        if not self.on_gpu:
+            share_threads(networks)
 
     def advance(self, steps: int) -> None:
         """That many steps of every network."""
-        for step in range(self.step, self.step + steps):
-            if self.graphs:
-                self.graphs[stage_at(self.stages, step)].replay()
-            else:
-                for network in self.networks:
-                    network.advance()
+        if not self.on_gpu and len(self.networks) > 1:
+            advance_beside(self.networks, steps)
+        else:
+            for step in range(self.step, self.step + steps):
+                if self.graphs:
+                    self.graphs[stage_at(self.stages, step)].replay()
+                else:
+                    for network in self.networks:
+                        network.advance()
         self.step += steps
 
     def _capture(self) -> None:

@@ -61,6 +61,7 @@ class Network:
         # do either, a subclass of ours as well.
         self._ours = factory is None and is_built_in(recipe.model)
         self._on_cpu, self._compiled = self.device.type == "cpu", False
+        self.threads = torch.get_num_threads()  # of a CPU, that a step may keep busy
         self.enter(recipe.stages[0])
 
     def enter(self, stage: Stage) -> None:
@@ -117,14 +118,14 @@ class Network:
         return loss.detach()
 
     def _backward_in_halves(self) -> Tensor:
-        """The same on a CPU, half of the batch on each of two threads."""
+        """The same on a CPU, one half of the batch and the other, on two threads if there are two."""
         batch = self.sample()
 
         def work(part: slice) -> tuple[Tensor, tuple[Tensor | None, ...]]:
             loss = self._loss(batch, part)
             return loss.detach(), torch.autograd.grad(loss, self.parameters, allow_unused=True)
 
-        (loss, gradients), (other_loss, others) = in_halves(work, self.stage.batch)
+        (loss, gradients), (other_loss, others) = in_halves(work, self.stage.batch, self.threads)
         for parameter, gradient, other in zip(self.parameters, gradients, others, strict=True):
             parameter.grad = gradient if gradient is None or other is None else gradient.add_(other)
         return loss + other_loss

@@ -33,6 +33,7 @@ from windtunnel.training.trackers import StepTracker, Tracker
 from windtunnel.training.untrained import clear, untrained
 
 _GPU_CHUNK = 50  # graph replays between two looks at the host's wishes (stop, broken loss)
+_LOOK_S = 1.0  # seconds between two such looks where seeds train side by side on a CPU, and wait for each other
 
 Say = Callable[[str], None]
 
@@ -108,10 +109,13 @@ class Sitting:
             device=self.device,
         )
 
+    @property
+    def _ours(self) -> bool:
+        return self.factory is None and is_built_in(self.recipe.model)
+
     def _own(self) -> str:
         """Of code that is not ours only the name is kept: who has edited it knows."""
-        ours = self.factory is None and is_built_in(self.recipe.model)
-        return "" if ours else f" (if the code of {self.recipe.model} has changed since, use another folder)"
+        return "" if self._ours else f" (if the code of {self.recipe.model} has changed since, use another folder)"
 
     def _starts_over(self, folder: RunFolder) -> bool:
         """Is the folder another recipe's, of which no step was trained?  Then it is cleared for this one.
@@ -185,13 +189,16 @@ class Sitting:
         if begun < 0:
             self._report(networks, 0, folder, None)
         rungs, step = set(ladder_steps(recipe.steps, recipe.ladder)), max(begun, 0)
+        chunk = _GPU_CHUNK if engine.on_gpu else 1
         while step < recipe.steps and not self._should_stop(stop):
             event = _next_event(step, recipe, rungs)
-            target = min(event, step + (_GPU_CHUNK if engine.on_gpu else 1))
+            target = min(event, step + chunk)
             with watch.stepping():
                 engine.advance(target - step)
                 if engine.on_gpu:
                     torch.cuda.synchronize()
+            if not engine.on_gpu and len(networks) > 1:
+                chunk = max(1, int(_LOOK_S / watch.seconds_per_step(target)))
             step = target
             self._tell(networks, step)
             self._check_finite(networks, folder, step, weights=step == event)
@@ -217,19 +224,21 @@ class Sitting:
         return sink
 
     def _groups(self, folder: RunFolder | None) -> list[tuple[int, ...]]:
-        """Seeds that advance together.
+        """Seeds that advance together: those that stand at the same step, as a seed never goes back for the sake of
+        another; on a CPU no more than there are threads.  One that is finished is left alone.
 
-        A CPU takes them one after the other.  A GPU takes all that stand at the same step in one group: a seed never
-        goes back for the sake of another, and a finished one is left alone.
+        Modules of the user's own go one by one there: they may draw random numbers, which threads would share.
         """
-        if not self.device.startswith("cuda"):
-            return [(seed,) for seed in self.recipe.seeds]
         standing: dict[int, list[int]] = {}
         for seed in self.recipe.seeds:
             step = -1 if folder is None else folder.seed(seed).resume_step(self.earlier)
             standing.setdefault(step, []).append(seed)
         standing.pop(self.recipe.steps, None)
-        return [tuple(seeds) for _, seeds in sorted(standing.items(), reverse=True)]
+        groups = [tuple(seeds) for _, seeds in sorted(standing.items(), reverse=True)]
+        if self.device.startswith("cuda"):
+            return groups
+        most = torch.get_num_threads() if self._ours else 1
+        return [seeds[first : first + most] for seeds in groups for first in range(0, len(seeds), most)]
 
     def _has_all_weights(self, folder: RunFolder) -> bool:
         """Has every finished seed its last weights?  Those that were lost are made again from the state of that step;

@@ -43,6 +43,10 @@ class Stopwatch:
         self.step_s += spent
         self.all_step_s += spent
 
+    def seconds_per_step(self, step: int) -> float:
+        """Over the steps of this sitting, all seeds at once."""
+        return self.all_step_s / (step - self.first)
+
     def sequences_per_s(self, step: int) -> float:
         """Over the steps of this sitting, all seeds counted."""
         return self._rate(self.first, step, self.all_step_s)

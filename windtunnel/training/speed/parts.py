@@ -54,7 +54,7 @@ def _pieces(network: Network) -> dict[str, Callable[[], object]]:
         batch = network.sample()
         if not network._halved:
             return network._loss(batch)
-        return in_halves(lambda part: network._loss(batch, part), network.recipe.batch)
+        return in_halves(lambda part: network._loss(batch, part), network.recipe.batch, network.threads)
 
     pieces: dict[str, Callable[[], object]] = {
         "sampling": network.sample,
