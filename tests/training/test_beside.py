@@ -68,12 +68,15 @@ def test_no_more_are_at_work_than_there_are_threads(threads):
     assert most == 2
 
 
-@pytest.mark.parametrize(("count", "networks", "each"), [(8, 2, 4), (8, 5, 1), (2, 5, 1), (1, 1, 1), (6, 1, 6)])
-def test_threads_are_shared_out(threads, count, networks, each):
+@pytest.mark.parametrize(
+    ("count", "each"), [(8, [1, 1, 1, 1, 1]), (2, [1, 1, 1, 1, 2]), (12, [2, 2, 2, 2, 2]), (1, [1, 1, 1, 1, 1])]
+)
+def test_threads_are_shared_out(threads, count, each):
     threads(count)
-    made = [Network(tiny(), seed, "cpu") for seed in range(networks)]
-    Engine(made)
-    assert [network.threads for network in made] == [each] * networks
+    networks = [Network(tiny(), seed, "cpu") for seed in range(5)]
+    Engine(networks).advance(1)
+    assert [network.threads for network in networks] == each
+    assert [int(network.step) for network in networks] == [1] * 5
 
 
 def test_an_error_of_one_is_raised_when_all_have_ended(threads):

@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 
 from windtunnel.errors import InputError
-from windtunnel.training.beside import advance_beside, share_threads
+from windtunnel.training.beside import advance_beside
 from windtunnel.training.network import Network, finish_step
 from windtunnel.training.stages import Stage, stage_at
 
@@ -37,8 +37,6 @@ class Engine:
         self.graphs: dict[Stage, torch.cuda.CUDAGraph] = {}
         if self.on_gpu and compile:
             self._capture()
-        if not self.on_gpu:
-            share_threads(networks)
 
     def advance(self, steps: int) -> None:
         """That many steps of every network."""

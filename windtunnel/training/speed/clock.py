@@ -27,7 +27,7 @@ def seconds(work: Callable[[], object], device: str) -> float:
     return time.perf_counter() - start
 
 
-def seconds_each(advance: Callable[[int], object], device: str, about_s: float) -> float:
+def seconds_each(advance: Callable[[int], object], device: str, about_s: float, bursts: int = 12) -> float:
     """Seconds per step of `advance(steps)`, over about that many seconds; a few steps first tell how many those are.
 
     On a GPU the steps run back to back, as in training.  On a CPU, which is often shared, they are timed in bursts and
@@ -38,7 +38,7 @@ def seconds_each(advance: Callable[[int], object], device: str, about_s: float) 
     steps = max(probe, int(about_s / each))
     if device != "cpu":
         return seconds(lambda: advance(steps), device) / steps
-    bursts = min(12, steps)
+    bursts = min(bursts, steps)
     size = steps // bursts
     times = sorted(seconds(lambda: advance(size), device) / size for _ in range(bursts))
     fastest = times[: max(1, len(times) // 4)]

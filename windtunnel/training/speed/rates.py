@@ -78,7 +78,7 @@ def training_rate(
     recipe: Recipe, device: str, about_s: float, seeds: int = 1, turn: Path | None = None
 ) -> dict[str, Any]:
     """Sequences per second of whole training steps (sampling, forward, backward, optimiser) of some seeds together,
-    over about that many seconds; memory; the seconds it took to build, compile and capture; and on a GPU the share of
+    over about that many seconds (on a CPU, of each seed); memory; the seconds it took to build, compile and capture; and on a GPU the share of
     the time in which a kernel runs.
 
     turn  file of the turns that other measurements on this card take: steps are counted while it is held
@@ -88,7 +88,10 @@ def training_rate(
     engine = engine_for(recipe, device, seeds)
     setup = time.perf_counter() - start
     with nullcontext() if turn is None else hold(turn):
-        each = seconds_each(engine.advance, device, about_s)
+        if device == "cpu":  # several seeds meet at the end of a burst, in training about once a second
+            each = seconds_each(engine.advance, device, about_s * seeds, bursts=max(2, 12 // seeds))
+        else:
+            each = seconds_each(engine.advance, device, about_s)
         busy_s = 0.0 if device == "cpu" else busy_ms(partial(engine.advance, 1), device) / 1e3
     if device != "cpu":
         memory, kind = held_since(before, device), MEASURED
