@@ -5,9 +5,9 @@ worked on in halves either way (`halves.py`).  Where there are not two threads f
 another.  Two seeds on two cores then meet a few times per second instead of twice per step; and five seeds on
 many cores take little longer than one.
 
-Threads rather than processes: nothing has to be sent to and fro, and the user's script need not bear being imported by
-its own children.  Only Python's share of a step, about a tenth, cannot be done by two at the same time: torch lets go of
-the interpreter during its operations.  `windtunnel reproduce` has a process for a cell, which does much besides training.
+Threads rather than processes: nothing has to be sent to and fro, and the user's script need not bear being imported
+by its own children.  Only Python's share of a step cannot be done by two at the same time: torch lets go of the
+interpreter during its operations.  `windtunnel reproduce` has processes for its cells, which do much besides training.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ def training_rate(
     recipe: Recipe, device: str, about_s: float, seeds: int = 1, turn: Path | None = None
 ) -> dict[str, Any]:
     """Sequences per second of whole training steps (sampling, forward, backward, optimiser) of some seeds together,
-    over about that many seconds (on a CPU, of each seed); memory; the seconds it took to build, compile and capture; and on a GPU the share of
-    the time in which a kernel runs.
+    over about that many seconds (on a CPU, of each seed); memory; the seconds it took to build, compile and capture;
+    and on a GPU the share of the time in which a kernel runs.
 
     turn  file of the turns that other measurements on this card take: steps are counted while it is held
     """
