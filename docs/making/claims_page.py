@@ -27,8 +27,8 @@ def tallied(study: StudyFolder) -> str:
     ledger = study.ledger()
     theirs = published(ledger)
     return (
-        f"{len(ledger)} statements ({theirs} from the paper, and {len(ledger) - theirs} of ours that extend one of"
-        f" them): {tally(ledger)}."
+        f"{len(ledger)} statements ({theirs} from the paper, and {len(ledger) - theirs} of ours, each extending a"
+        f" published one): {tally(ledger)}."
     )
 
 

@@ -145,12 +145,12 @@ def page(study: StudyFolder, results: Path) -> str:
         "- is *reproduced* when the interval over seeds lies on the claimed side of its line (the threshold named in"
         " each section) and its controls pass (each null is the same instrument on something that carries no signal);",
         "- is *reproduced only …* when a control fails; what follows *only* names it;",
-        "- is *not reproduced* when the interval lies on the other side, or a control's does while the rest is"
-        " undecided;",
+        "- is *not reproduced* when the interval lies on the other side, or when a control is refuted while the"
+        " rest is undecided;",
         "- is *undecided* when an interval straddles its line, or when the test does not survive Holm's correction over"
         " all claims (this is then stated);",
         "- is *not identifiable* when the data cannot decide it;",
-        "- is *not judged* where a network has not been trained yet, has not learned its task (except for the stacked"
+        "- is *not judged* where a network has not been trained yet or has not learned its task (except for the stacked"
         " LSTM, whose published counterpart had not either) or has no such tensor.",
         "",
         "Each section begins with the statement itself; what follows puts the same question to networks that the paper"

@@ -35,7 +35,13 @@ def speed(results: Path) -> str:
         for row in result["training"]
     ]
     small, large = one_batch(own), one_batch(result["training"])
-    columns = ["tunnel / model", "parameters", f"sequences/s, batch {small}", f"batch {large}", "of the matrix rate"]
+    columns = [
+        "tunnel / model",
+        "parameters",
+        f"sequences/s, batch {small}",
+        f"batch {large}",
+        "share of the matrix rate",
+    ]
     columns += [f"s to {target:g} bits" for target in TARGETS]
     note = (
         f"{result['environment']['device']}, sampling included. The recipes of these networks have batches of {small}."

@@ -56,9 +56,9 @@ class RecipeFlags:
     decay: Annotated[str | None, shown("{cosine,linear,none}")] = None
     """How the learning rate falls."""
     decay_share: Float = None
-    """Share of all steps, at the end, over which it falls."""
+    """Final share of the steps, over which the learning rate falls."""
     floor: Float = None
-    """Share of the peak that it falls to."""
+    """Learning rate at the end, as a share of the peak."""
     validate_every: Int = None
     """Steps between scores on the validation stream."""
     validation_episodes: Int = None

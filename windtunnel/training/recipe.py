@@ -71,9 +71,9 @@ class Schedule:
     decay: Literal["cosine", "linear", "none"] = "cosine"
     """How it falls."""
     decay_share: float = 1.0
-    """Share of all steps, at the end, over which it falls; flat before."""
+    """Final share of the steps, over which the learning rate falls; flat before."""
     floor: float = 0.0
-    """Share of the peak that it falls to."""
+    """Learning rate at the end, as a share of the peak."""
 
     def __post_init__(self) -> None:
         keep_whole_number(self, "warmup", 0)
