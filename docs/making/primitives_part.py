@@ -27,7 +27,8 @@ def in_short(study: StudyFolder) -> str:
             *markdown(["", *(f"{primitive}<br>{world}" for primitive, world in worlds)], body),
             "",
             f"✓ realised: the whole 95% interval over seeds is above {REALISED:g}. ✗ absent at this"
-            f" budget: below {ABSENT:.2f} (more training may change that: see mamba-long). ◐ partial: in between. ? undecided. {FAILED} no verdict on the primitive: the network does worse than the"
+            f" budget: below {ABSENT:.2f} (more training may change that: see mamba-long). ◐ partial: in between. ?"
+            f" undecided. {FAILED} no verdict on the primitive: the network does worse than the"
             " predictor that lacks it, by more than chance, so something else is missing too (it sees too little, or"
             " its training failed).",
             "",

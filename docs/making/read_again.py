@@ -31,7 +31,7 @@ def section(results: Path) -> list[str]:
         f" they were at commit {commit_of(found['environment'])} (revision {found['revision']}): everything that the"
         f" study had asked of that seed, on the same episodes (`benchmarks/resurvey.py`, `benchmarks/results/{FILE}`)."
         " A reading *moved* if its interval then and its interval now do not overlap. With these readings in place"
-        f" of the old ones of the same seeds, {told}; the other seeds and networks were not measured again.",
+        f" of the old ones of the same seeds, {told}. The other seeds and networks were not measured again.",
         "",
         *table(["network", "readings then and now", "moved", "p crossed 0.05", "only now", "only then"], rows),
         *(["Moved:", "", *(f"- {line}" for line in moved), ""] if moved else []),

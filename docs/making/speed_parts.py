@@ -109,7 +109,8 @@ def seeds_part(files: list[Path]) -> list[str]:
     columns += ["one seed: time with a kernel running", "commit"]
     place = made_with(load(files[-1])["environment"])
     where = f"{place}; milliseconds per step. Where the column for kernel time is empty, other"
-    where += " work was using the card in turns. The share of kernel time comes from two measurements, and is good to about 2%."
+    where += " work was using the card in turns. The share of kernel time comes from two measurements, and is good to"
+    where += " about 2%."
     cheaper = [row for row, _ in found if row["cost_of_one"] < row["cost_of_batch"]]
     did = f"in {len(cheaper)} of {len(rows)} cases" if cheaper else "in no case measured"
     dear = [row for row, _ in found if row["cost_of_batch"] < GOAL < row["cost_of_one"]]

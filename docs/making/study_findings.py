@@ -72,7 +72,8 @@ def filtering(evidence: Evidence) -> tuple[str, str]:
     brief = (
         f"All four learn it. Entropy error: Transformer {transformer} bits, Mamba {mamba}, LSTM with residual blocks"
         f" {lstm}, MLP that sees the context {mlp}; a uniform guess has {guess:.2g}, and an exact filter that sees"
-        f" only the last four observations {window:.2g}, as these chains forget quickly. Two variants fail. One is an MLP"
+        f" only the last four observations {window:.2g}, as these chains forget quickly. Two variants fail. One is an"
+        " MLP"
         f" that sees only one position at a time (given {part:.2g} times the training sequences of the other MLP). The"
         " other is an LSTM stacked without skip connections: with the paper's shape and optimiser it stays at a uniform"
         f" guess ({theirs:.2g}) throughout its {trained} sequences (the paper trains for about 100,000 steps or more);"
@@ -156,7 +157,8 @@ def length(evidence: Evidence) -> tuple[str, str]:
     at_50 = ("hmm-transformer-9x256", "hmm-transformer-9x256-learned", "hmm-lstm", "hmm-mamba")
     bare, learned, other, least = (_error(evidence, cell, "length-50") for cell in at_50)
     brief = (
-        f"Only without position embeddings (in the paper's shape, 7.1M): {bare} bits at 50, against {learned} with learned ones. Much further out,"
+        f"Only without position embeddings (in the paper's shape, 7.1M): {bare} bits at 50, against {learned} with"
+        " learned ones. Much further out,"
         f" at positions 21 to 200, of four networks tested only Mamba stays below {LINES[50]:g} bits: its error is"
         f" {mamba} ({home} at length 20), against {large} for this Transformer, {small} for the one of 2.67M and {lstm}"
         " for the LSTM. (The MLP cannot read longer inputs; linear attention was not tested that far.)"
@@ -164,7 +166,8 @@ def length(evidence: Evidence) -> tuple[str, str]:
     return brief, (
         f"Trained on 20 observations and tested at positions 21 to 200, Mamba is off by {mamba} bits ({home} at 20),"
         f" the LSTM by {lstm}, the 2.67M Transformer by {small} and the 7.1M one by {large}; the line is the paper's"
-        f" {LINES[50]:g}. The MLP, whose weights are tied to positions, cannot read longer inputs; linear attention was not"
+        f" {LINES[50]:g}. The MLP, whose weights are tied to positions, cannot read longer inputs; linear attention"
+        " was not"
         " tested that far. At a length of 50"
         f" the paper's shape meets the paper's {LINES[50]:g} without a position embedding ({bare}), but not with"
         f" a learned one ({learned}); the LSTM has {other} there, Mamba {least}."
