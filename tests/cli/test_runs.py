@@ -64,18 +64,6 @@ def test_the_size_of_one_s_own_model_is_told_without_building_it(output, tmp_pat
     assert record["parameters"] == run.folder.parameters() == sum(p.numel() for p in counts(run.tunnel).parameters())
 
 
-def test_the_size_of_a_run_from_before_sizes_were_kept(runs, output, tmp_path):
-    """Of a built-in model from its shape; of any other it stays open."""
-    for name in ("built-in", "own"):
-        shutil.copytree(runs / "hmm", tmp_path / name)
-        file = tmp_path / name / "recipe.json"
-        record = json.loads(file.read_text())
-        size = record.pop("parameters")
-        file.write_text(json.dumps(record | ({"model": None} if name == "own" else {})))
-    told = json.loads(output("runs", tmp_path, "--json"))["runs"]
-    assert [record["parameters"] for record in told] == [size, None]
-
-
 def test_runs_text(mixed, output):
     shown = output("runs", mixed)
     told = r"bijection symbols=4 length=4 +transformer +[\d,]+ +12/12 +2 +[\d.]+ +[\d.]+ +finished"

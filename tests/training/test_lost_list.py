@@ -249,22 +249,6 @@ def test_a_reader_is_not_alarmed_by_a_training_that_begins(stopped, monkeypatch)
     assert not lost_list(RunFolder(stopped).seed(0), RECIPE)
 
 
-def test_what_an_earlier_version_left_when_it_was_killed_at_its_first_save(whole, tmp_path):
-    """It wrote the file before the list.  A fresh start makes it again, and nobody need ask for that."""
-    run = shutil.copytree(whole, tmp_path / "run")
-    for path in run.glob("seed-0/*"):
-        if path.name not in ("step-00000001.safetensors", "metrics.jsonl"):
-            path.unlink()
-    metrics = run / "seed-0" / "metrics.jsonl"
-    lines = metrics.read_text().splitlines(keepends=True)
-    metrics.write_text("".join(lines[:2]))  # 0, 3
-    assert "holds the metrics of step 3 but no checkpoints.json" in refused(run)
-    metrics.write_text(lines[0])
-    assert load(run).steps == 0
-    _, said = go_on(run)
-    assert said == [f"continuing {run} from step 0 of 8"] and contents(run) == contents(whole)
-
-
 @pytest.mark.parametrize("left", ["step-00000003", "resume-00000006", "step-00000008"])
 @pytest.mark.parametrize("recipe", [RECIPE, LATE, LATE.with_options(checkpoint_every=8)], ids=["soon", "late", "last"])
 def test_any_other_file_alone_is_not_written_over_unasked(tmp_path, whole, recipe, left):

@@ -22,7 +22,7 @@ from windtunnel.environment import limit_threads
 from windtunnel.errors import InputError, unknown
 
 COMMANDS = {
-    "list": "tunnels, models and baselines, one line each",
+    "list": "tunnels, models, baselines and shipped networks, one line each",
     "sample": "a readable picture of a few episodes and their exact beliefs",
     "baselines": "what simple predictors score on a tunnel, in bits",
     "train": "train a model on a tunnel; run the same command again to resume",

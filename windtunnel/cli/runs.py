@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from windtunnel import models, tunnels
+from windtunnel import tunnels
 from windtunnel.cli import show
 from windtunnel.cli.flags import Switch
 from windtunnel.cli.parse import parse_folder
@@ -87,7 +85,7 @@ def _read(run: Run) -> dict[str, Any]:
         "told": brief(recipe.tunnel),
         "model": recipe.model,
         "name": recipe.name,
-        "parameters": _parameters(run),
+        "parameters": run.folder.parameters(),
         "steps": steps,
         "of": recipe.steps,
         "seeds": list(recipe.seeds),
@@ -107,16 +105,6 @@ def _read_without_tunnel(path: Path) -> dict[str, Any]:
         if lost_list(folder.seed(seed), recipe):
             raise InputError(f"{path}: the list of checkpoints of seed {seed} is lost")
     return _read(Run(recipe, path=path)) | {"tunnel": plain["tunnel"], "told": plain["tunnel"]["name"]}
-
-
-def _parameters(run: Run) -> int | None:
-    """As the run has it; of one from before that was written down, from the shape of a built-in model, and None for
-    any other: to build somebody's own takes passes through it, to see whether it is causal."""
-    kept, spec = run.folder.parameters(), run.folder.spec()
-    if kept is not None or spec is None:
-        return kept
-    with torch.device("meta"):
-        return models.describe(models.from_spec(spec)).params
 
 
 def _row(record: dict[str, Any], folder: Path) -> list[str]:

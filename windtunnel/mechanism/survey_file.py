@@ -108,7 +108,7 @@ def _packed(entry: Entry, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
 
 def _unpacked(record: dict[str, Any], tensors: dict[str, np.ndarray]) -> Entry:
     if "missing" in record:
-        found = Missing(record["name"], record["missing"], record.get("broken", False))  # older files: never said
+        found = Missing(record["name"], record["missing"], record.get("broken", False))  # written only where true
         return Entry(record["instrument"], record["seed"], found)
     arrays = {
         name: np.array(kept) if isinstance(kept, list) else tensors[kept] for name, kept in record["arrays"].items()

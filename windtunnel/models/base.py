@@ -60,7 +60,7 @@ class Sizes:
 
 
 class SequenceModel(nn.Module, ABC):
-    """Base of the built-in architectures.  A subclass gives the class attributes below, `dial` and `trunk`."""
+    """Base of the built-in architectures.  A subclass gives the class attributes below, `dial` and its `blocks`."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -72,6 +72,8 @@ class SequenceModel(nn.Module, ABC):
     CUDA graph may still capture it."""
     norm_class: ClassVar[type[nn.Module]] = nn.LayerNorm
 
+    blocks: nn.ModuleList
+    """Each takes (x, tap, its name)."""
     length_limit: int | None = None
     """Longest input, where weights are tied to absolute positions; None: any length."""
 
@@ -99,9 +101,11 @@ class SequenceModel(nn.Module, ABC):
         """Fill config fields that follow from depth, width and the sizes; given ones are left alone."""
         return shape
 
-    @abstractmethod
     def trunk(self, x: Float[Tensor, "n T E"], tap: Tap | None) -> Float[Tensor, "n T D"]:
-        """The causal part between embedding and final norm."""
+        """The causal part between embedding and final norm: one block after the other."""
+        for index, block in enumerate(self.blocks):
+            x = block(x, tap, f"blocks.{index}")
+        return x
 
     def read(self, x: Float[Tensor, "n T E"], readout: Int64[Tensor, " K"], tap: Tap | None) -> Float[Tensor, "n K D"]:
         """The trunk at the readout positions.  An architecture may leave out what no readout depends on."""

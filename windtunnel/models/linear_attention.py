@@ -114,8 +114,3 @@ class LinearAttention(Attending, SequenceModel):
     def __init__(self, config: LinearAttentionConfig, sizes: Sizes) -> None:
         super().__init__(config, sizes)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
-
-    def trunk(self, x: Float[Tensor, "n T D"], tap: Tap | None) -> Float[Tensor, "n T D"]:
-        for index, block in enumerate(self.blocks):
-            x = block(x, tap, f"blocks.{index}")
-        return x

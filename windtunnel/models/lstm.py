@@ -145,8 +145,3 @@ class LSTM(SequenceModel):
         if shape.get("style", "residual") == "stacked":
             return {"embed_width": shape["width"]} | shape
         return {"ff_width": 4 * shape["width"]} | shape
-
-    def trunk(self, x: Float[Tensor, "n T E"], tap: Tap | None) -> Float[Tensor, "n T W"]:
-        for index, block in enumerate(self.blocks):
-            x = block(x, tap, f"blocks.{index}")
-        return x

@@ -131,8 +131,3 @@ class Mamba(SequenceModel):
     def complete(cls, shape: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
         width = shape["width"]
         return {"inner": 2 * width, "rank": 8 * math.ceil(width / 128)} | shape
-
-    def trunk(self, x: Float[Tensor, "n T D"], tap: Tap | None) -> Float[Tensor, "n T D"]:
-        for index, block in enumerate(self.blocks):
-            x = block(x, tap, f"blocks.{index}")
-        return x

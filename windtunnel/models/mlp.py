@@ -119,7 +119,4 @@ class MLP(SequenceModel):
     def trunk(self, x: Float[Tensor, "n T E"], tap: Tap | None) -> Float[Tensor, "n T D"]:
         if self.mixing is not None:
             x = self.mixing(x, tap)
-        x = touch(tap, "context.sum", x + self.position[: x.shape[1]])
-        for index, block in enumerate(self.blocks):
-            x = block(x, tap, f"blocks.{index}")
-        return x
+        return super().trunk(touch(tap, "context.sum", x + self.position[: x.shape[1]]), tap)

@@ -62,7 +62,7 @@ MECHANISM = {
     "roles": ("roles", "roles"),
 }
 INSIDE = frozenset(GEOMETRY | MECHANISM)
-"""Charts of what a network names of itself."""
+"""Charts that need the network's named tensors."""
 ATTENTION = ("transformer", "linear-attention")
 MATCHED, MIXERS = ("bijection", "recall", "hmm"), (*ATTENTION, "mamba", "lstm")
 FITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {

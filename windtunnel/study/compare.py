@@ -46,7 +46,7 @@ def difference(a: Quantity, b: Quantity) -> Quantity:
 
 
 def apart(a: Quantity, b: Quantity) -> bool:
-    """Are both over several seeds, of which none is in both, or of which nobody knows who is whose partner?"""
+    """Are both over several seeds that cannot be paired: none in common or, where seeds are unknown, unequally many?"""
     if min(len(a.values), len(b.values)) < 2:
         return False
     return not set(a.seeds) & set(b.seeds) if a.seeds and b.seeds else len(a.values) != len(b.values)

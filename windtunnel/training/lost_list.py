@@ -1,11 +1,10 @@
 """Recovers a seed whose list of checkpoints is lost while the checkpoints are still there.
 
 The list is on disk before the first file that it names, so no kill leaves weights without it: somebody removed it, or a
-copy left it out.  (Earlier versions saved first and listed then.  Killed in between at its very first save, such a
-training left one file, which a fresh start makes again in a moment and unasked.)  To train on would begin at step 0 and
-write over all that is there, so it is refused.  With `earlier` (`--earlier`) the list is made again from the files that
-can be read.  What they were when they were written nobody can check any more, as their checksums went with the list;
-that is why it must be asked for.  Files that say that they are of another seed or recipe are left out.
+copy left it out.  To train on would begin at step 0 and write over all that is there, so it is refused.  With `earlier`
+(`--earlier`) the list is made again from the files that can be read.  Whether they are still as they were written can
+no longer be checked, as their checksums were lost with the list; that is why it must be asked for.  Files that say that
+they are of another seed or recipe are left out.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def _lost(place: SeedFolder, recipe: Recipe) -> str:
     Those of later steps tell that there was more.
     """
     found, strange = _files(place.path), strangers(place.path, recipe)
-    if found and not _is_first_save(found, recipe):
+    if found:
         others = f" and {len(found) - 1} more" if len(found) > 1 else ""
         held = f"{found[-1].name}{others}{f' ({len(strange)} of another recipe or seed)' if strange else ''}"
     else:
@@ -105,14 +104,3 @@ def _entry(path: Path) -> dict[str, Any]:
 def _first_save(recipe: Recipe) -> int:
     """The first step at which a training that nobody stops saves anything."""
     return min(recipe.checkpoint_every, *ladder_steps(recipe.steps, recipe.ladder))
-
-
-def _is_first_save(found: list[Path], recipe: Recipe) -> bool:
-    """Is this the one file that an earlier version left when it was killed at its first save, and soon made again?
-
-    Not the last weights of all, nor a state some way into the training: from that it can go on.
-    """
-    first = ladder_steps(recipe.steps, recipe.ladder)[0]
-    soon = [f"resume-{0:08d}.safetensors"]  # stopped before its first step
-    soon += [f"step-{first:08d}.safetensors"] * (first == _first_save(recipe) < recipe.steps)
-    return len(found) == 1 and found[0].name in soon

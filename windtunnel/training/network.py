@@ -75,7 +75,7 @@ class Network:
         return self._ours and self._on_cpu and not self._compiled
 
     def compile(self) -> None:
-        """Fuse the forward pass and the sampler; both still trace to the same numbers within rounding."""
+        """Fuse the forward pass and the sampler; both still give the same numbers, up to rounding."""
         self._forward = models.compiled(self.model)
         self._sample = specialised(self._draw)
         self._compiled, self._halved = True, False

@@ -1,4 +1,4 @@
-"""From a recipe's optimiser to something with one `step(share)`: AdamW for all, or Muon for the matrices in blocks."""
+"""From a recipe's optimiser to a `Stepper`: AdamW for all weights, or Muon for the matrices in blocks."""
 
 from __future__ import annotations
 

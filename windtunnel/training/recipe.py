@@ -170,7 +170,8 @@ class Recipe:
         return replace(self, **own)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON.  A batch that does not grow goes without saying, as it did when none could."""
+        """Plain data for JSON.  `first_batch` is left out where the batch does not grow, so that older
+        recipes stay equal."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         if not self.first_batch:
             del plain["first_batch"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from windtunnel.training.recipe import Optimiser, Recipe, Schedule
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
@@ -44,10 +45,6 @@ def hmm_transformer(tunnel: Tunnel) -> Recipe:
     return recipe.with_options(supervision="posterior", steps=4000)
 
 
-def hmm_mamba(tunnel: Tunnel) -> Recipe:
-    return base(tunnel, "mamba", "hmm-mamba").with_options(supervision="posterior")
-
-
 def mamba(tunnel: Tunnel) -> Recipe:
     """With weight decay.  Without it Muon's steps add up: on bijection every seed learnt, and then one after the other
     fell back to a guess as its weights grew (`docs/log.md`).  On the HMM five of five held.
@@ -55,17 +52,9 @@ def mamba(tunnel: Tunnel) -> Recipe:
     return base(tunnel, "mamba", f"{type(tunnel).__name__.lower()}-mamba").with_options(weight_decay=0.1)
 
 
-def hmm_lstm(tunnel: Tunnel) -> Recipe:
-    """Residual blocks; `hmm_lstm_stacked` is the paper's plain stack, to be held beside it."""
-    return base(tunnel, "lstm", "hmm-lstm").with_options(supervision="posterior")
-
-
-def hmm_mlp(tunnel: Tunnel) -> Recipe:
-    return base(tunnel, "mlp", "hmm-mlp").with_options(supervision="posterior")
-
-
-def hmm_linear_attention(tunnel: Tunnel) -> Recipe:
-    return base(tunnel, "linear-attention", "hmm-linear-attention").with_options(supervision="posterior")
+def on_hmm(model: str, tunnel: Tunnel) -> Recipe:
+    """Taught by the exact belief.  An LSTM has residual blocks; `hmm_lstm_stacked` is the paper's plain stack."""
+    return base(tunnel, model, f"hmm-{model}").with_options(supervision="posterior")
 
 
 def bijection_transformer(tunnel: Tunnel) -> Recipe:
@@ -130,10 +119,7 @@ def hmm_mlp_position(tunnel: Tunnel) -> Recipe:
 
 STANDARD: dict[tuple[str, str], Callable[[Tunnel], Recipe]] = {
     ("hmm", "transformer"): hmm_transformer,
-    ("hmm", "mamba"): hmm_mamba,
-    ("hmm", "lstm"): hmm_lstm,
-    ("hmm", "mlp"): hmm_mlp,
-    ("hmm", "linear-attention"): hmm_linear_attention,
+    **{("hmm", model): partial(on_hmm, model) for model in ("mamba", "lstm", "mlp", "linear-attention")},
     ("bijection", "transformer"): bijection_transformer,
     ("bijection", "mamba"): mamba,
     ("recall", "mamba"): mamba,
@@ -145,12 +131,12 @@ NAMED: dict[str, Callable[[], Recipe]] = {
     "hmm-transformer-9x256": lambda: hmm_transformer_9x256(HMM()),
     "hmm-transformer-long": lambda: hmm_transformer_long(HMM()),
     "hmm-transformer": lambda: hmm_transformer(HMM()),
-    "hmm-mamba": lambda: hmm_mamba(HMM()),
-    "hmm-lstm": lambda: hmm_lstm(HMM()),
+    "hmm-mamba": lambda: on_hmm("mamba", HMM()),
+    "hmm-lstm": lambda: on_hmm("lstm", HMM()),
     "hmm-lstm-stacked": lambda: hmm_lstm_stacked(HMM()),
-    "hmm-mlp": lambda: hmm_mlp(HMM()),
+    "hmm-mlp": lambda: on_hmm("mlp", HMM()),
     "hmm-mlp-position": lambda: hmm_mlp_position(HMM()),
-    "hmm-linear-attention": lambda: hmm_linear_attention(HMM()),
+    "hmm-linear-attention": lambda: on_hmm("linear-attention", HMM()),
     "bijection-transformer": lambda: bijection_transformer(Bijection()),
     "bijection-transformer-posterior": lambda: bijection_transformer_posterior(Bijection()),
     "bijection-replacement-transformer": lambda: bijection_transformer(Bijection(replacement=True)),

@@ -13,7 +13,7 @@ from windtunnel.training.folder import TRAINED, RunFolder, SeedFolder
 from windtunnel.training.lost_list import PATTERNS
 
 _FIRST = f"resume-{0:08d}.safetensors"  # where a training was stopped before its first step
-_FOUND = ("survey.json", "exhibits")  # what was read off trained weights, and stays where these were moved away
+_FOUND = ("survey.json", "exhibits")  # made from trained weights, and left behind where these were moved away
 
 
 def untrained(folder: RunFolder) -> bool:

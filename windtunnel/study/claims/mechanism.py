@@ -23,8 +23,8 @@ ONE_CELL = {
     "lstm": "its state",
     "mamba": "its state (in surveys before revision 3: without the convolution's window)",
 }
-"""Models in which one recurrent cell does everything, and what their readings of the memory are of: cells of a study do
-not say by which revision of the instruments they were read."""
+"""Models in which one recurrent cell does everything, and what their memory readings are of.  Readings of the committed
+study do not say by which revision of the instruments they were made; newer ones do."""
 
 
 def least_needed(evidence: Evidence, cell: str, method: str) -> list[Record]:
@@ -106,7 +106,7 @@ def _excess(readings: list[Record], what: str) -> tuple[Quantity, str]:
 def _carried(evidence: Evidence, cell: str) -> Verdict:
     """What earlier positions hold half-way up; of two layers in the first, as nobody reads what the last one leaves.
 
-    Surveys made before the header could be left out have it among those positions.
+    Worlds without a header, and surveys that are older than the site which leaves it out, have only `before it`.
     """
     try:
         site = "evidence before it"

@@ -112,7 +112,7 @@ class Rate:
         if not kept:
             return {}
         owner = next((cell for cell in self.plan.cells if cell.name == name), self.cell)
-        self.folder.require_same("sweeps", f"{name}.json", _without_seeds(kept), planned(self.plan, owner))
+        self.folder.require_same("sweeps", f"{name}.json", kept, planned(self.plan, owner))
         broke = kept.get("broke", {})
         return {int(k): math.inf if k in broke else number(kl) for k, kl in kept["kl_bits"].items()}
 
@@ -121,8 +121,3 @@ def planned(plan: Plan, cell: Cell) -> dict[str, Any]:
     """What decides a cell's trials: its recipe, but not the final seeds, which no trial uses."""
     recipe = plan.describe(cell)["recipe"]
     return {"recipe": {part: value for part, value in recipe.items() if part != "seeds"}}
-
-
-def _without_seeds(kept: dict[str, Any]) -> dict[str, Any]:
-    """A sweep as it would be written today: once, the final seeds stood in it."""
-    return kept | {"planned": {"recipe": {k: v for k, v in kept["planned"]["recipe"].items() if k != "seeds"}}}
