@@ -20,7 +20,8 @@ from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import require_choice
 from windtunnel.geometry.gather import untrained_twins
 from windtunnel.geometry.guard import guarded
-from windtunnel.mechanism.inspect import EPISODES, INSTRUMENTS, UNTRAINED
+from windtunnel.mechanism.inspect import EPISODES, UNTRAINED
+from windtunnel.mechanism.survey import INSTRUMENTS
 from windtunnel.tunnels import Bijection
 
 LIMITS_S = {"cpu": 300, "cuda": 120}

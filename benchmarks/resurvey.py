@@ -20,7 +20,8 @@ from common import Parser, place, run, save
 
 from windtunnel.environment import environment
 from windtunnel.errors import InputError, require_choice
-from windtunnel.mechanism.inspect import NAMES, REVISION
+from windtunnel.mechanism.inspect import REVISION
+from windtunnel.mechanism.survey import NAMES
 from windtunnel.study import zoo
 from windtunnel.study.claim import judge
 from windtunnel.study.claims import CLAIMS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from windtunnel.mechanism.inspect import NAMES
+from windtunnel.mechanism.survey import NAMES
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))

@@ -22,6 +22,7 @@ from windtunnel.cli.main import main
 from windtunnel.cli.survey import at_floor
 from windtunnel.geometry import Measurement
 from windtunnel.mechanism import inspect, load_survey
+from windtunnel.mechanism.survey import INSTRUMENTS
 from windtunnel.study import zoo
 from windtunnel.training import Run, files, lock
 from windtunnel.training.lock import locked
@@ -93,7 +94,7 @@ def test_of_equal_p_the_largest_is_shown_not_the_one_with_the_quietest_null(side
 
     found = [planted(0, sign * 0.2, 0.1), planted(1, sign * 0.04, 1e-4), planted(2, sign * 0.01, 1e-3)]
     found.append(planted(3, sign * 9.0, 5.0, "planted, KL"))  # of the same question, but in another unit
-    monkeypatch.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", lambda *given: found)
+    monkeypatch.setitem(INSTRUMENTS, "ablate", lambda *given: found)
     shown, _ = inspected(place, "--only", "ablate")
     assert re.search(rf"^ planted, R² +layer 0 +{show.number(sign * 0.2)} ", shown, re.MULTILINE)
 
@@ -111,7 +112,7 @@ def test_every_number_of_the_summary_has_its_place_however_narrow_the_terminal(c
 
 def test_of_several_seeds_the_summary_tells_whose_number_it_is(tmp_path, inspected, monkeypatch):
     found = [Measurement("planted", 1.0, 1.0, 1.0, "sequences", where={"layer": 2, "head": 1}, note="no null")]
-    monkeypatch.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", lambda *given: found)
+    monkeypatch.setitem(INSTRUMENTS, "ablate", lambda *given: found)
     wt.train(recipe=tiny(seeds=(0, 1)), out=tmp_path / "two", device="cpu")
     shown, _ = inspected(tmp_path / "two", "--only", "ablate")
     assert re.search(r"^ planted +layer 2, head 1, seed 0 ", shown, re.MULTILINE)
@@ -142,8 +143,7 @@ def test_the_floor_of_p_is_explained_once_below_the_table_and_only_if_it_is_met(
     drawn = np.linspace(-1.0, 1.0, 19)
     for value, marked in ((9.0, True), (0.95, False)):
         found = [Measurement(f"planted {k}", value, value, value, "sequences", nulls={"drawn": drawn}) for k in "ab"]
-        instruments = sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS
-        monkeypatch.setitem(instruments, "ablate", lambda *given, found=found: found)
+        monkeypatch.setitem(INSTRUMENTS, "ablate", lambda *given, found=found: found)
         shown, _ = inspected(place, "--only", "ablate", "--replace", *words)
         assert (shown.count("≤0.050"), shown.count("as small as p can be")) == ((2, 1) if marked else (0, 0))
         assert marked or shown.count(" 0.100 ") == 2
@@ -218,7 +218,7 @@ def test_what_broke_down_is_named_at_the_end_and_not_called_done(more, place, in
         raise RuntimeError("out of luck")
 
     with monkeypatch.context() as broken:
-        broken.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", unlucky)
+        broken.setitem(INSTRUMENTS, "ablate", unlucky)
         assert main(["inspect", str(place), "--only", "lens,ablate,clusters", *more, *ALIKE]) == 2
     said = capsys.readouterr()
     assert "logit lens" in said.out and "out of luck" in said.out
@@ -290,7 +290,7 @@ def test_an_interrupt_leaves_what_was_there(place, inspected, monkeypatch, capsy
 
     given = ["inspect", str(place), "--device", "cpu", "--episodes", "8", "--untrained", "2"]
     with monkeypatch.context() as patched:
-        patched.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", stop)
+        patched.setitem(INSTRUMENTS, "ablate", stop)
         assert main([*given, "--only", "ablate"]) == 130
         assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
         assert main([*given, "--only", "ablate,keys"]) == 130  # keys come first
@@ -314,7 +314,7 @@ def test_a_replacement_that_is_stopped_goes_on_without_the_word(place, inspected
 
     words = ["inspect", str(place), *ALIKE]
     with monkeypatch.context() as patched:
-        patched.setitem(sys.modules["windtunnel.mechanism.inspect"].INSTRUMENTS, "ablate", stop)
+        patched.setitem(INSTRUMENTS, "ablate", stop)
         assert main([*words, "--only", "ablate", "--replace"]) == 130
         assert "stopped before anything was measured: what was there is unchanged" in capsys.readouterr().out
         assert {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()} == before
@@ -381,7 +381,7 @@ def test_a_survey_of_other_weights_is_not_gone_on_with(place, inspected, refusal
 STALLED = """
 import sys, time
 from windtunnel.cli.main import main
-from windtunnel.mechanism.inspect import INSTRUMENTS
+from windtunnel.mechanism.survey import INSTRUMENTS
 def stall(*arguments):
     print("stalled", flush=True)
     time.sleep(600)

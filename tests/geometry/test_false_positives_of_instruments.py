@@ -34,7 +34,8 @@ from windtunnel import models
 from windtunnel.geometry import Measurement
 from windtunnel.geometry.measurement import COUNTED
 from windtunnel.geometry.task import exact_belief, window_belief
-from windtunnel.mechanism.inspect import INSTRUMENTS, UNTRAINED
+from windtunnel.mechanism.inspect import UNTRAINED
+from windtunnel.mechanism.survey import INSTRUMENTS
 from windtunnel.models import touch
 from windtunnel.tunnels import HMM, Bijection, Episodes, Tunnel
 

@@ -12,7 +12,7 @@ from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.geometry import INSTRUMENTS, Measurement, Missing
 from windtunnel.mechanism import inspect
-from windtunnel.mechanism.inspect import INSTRUMENTS as ALL
+from windtunnel.mechanism.survey import INSTRUMENTS as ALL
 from windtunnel.tunnels import HMM, Bijection, Recall
 
 TUNNELS = {

@@ -13,7 +13,8 @@ from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.mechanism import Survey, inspect, load_survey, save_survey, shifted_prior
-from windtunnel.mechanism.inspect import INSTRUMENTS, NAMES, Entry, settings_of
+from windtunnel.mechanism.inspect import settings_of
+from windtunnel.mechanism.survey import INSTRUMENTS, NAMES, Entry
 from windtunnel.training import Run, load, train
 from windtunnel.tunnels import HMM, Bijection
 from windtunnel.tunnels.random import MASK

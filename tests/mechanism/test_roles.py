@@ -11,8 +11,8 @@ from torch import Tensor
 from tests.mechanism.planted import Exact, Module, noise, planted
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.mechanism.chance import DRAWS, rotation
-from windtunnel.mechanism.inspect import INSTRUMENTS
 from windtunnel.mechanism.losses import TURNED, UNTRAINED
+from windtunnel.mechanism.survey import INSTRUMENTS
 from windtunnel.models import touch
 from windtunnel.tunnels import HMM, Inputs
 from windtunnel.tunnels.filtering import likelihoods, push

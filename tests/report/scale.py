@@ -26,7 +26,7 @@ from windtunnel.fidelity import baselines
 from windtunnel.geometry.gather import untrained_twins
 from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.measurement import COUNTED
-from windtunnel.mechanism.inspect import INSTRUMENTS
+from windtunnel.mechanism.survey import INSTRUMENTS
 from windtunnel.report.episodes import stepped
 from windtunnel.report.exhibit import FOLDER, exhibit
 from windtunnel.report.subjects import Subject

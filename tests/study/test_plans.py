@@ -9,7 +9,7 @@ import torch
 
 from windtunnel import models
 from windtunnel.errors import InputError
-from windtunnel.mechanism.inspect import INSTRUMENTS
+from windtunnel.mechanism.survey import INSTRUMENTS
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.paper_plan import AGAIN, ARCHITECTURES, FRESH, HEADLINE, SURVEYED, paper, require_fair, served
 from windtunnel.study.plan import Plan

@@ -20,7 +20,8 @@ from windtunnel.errors import InputError, require_int
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.geometry.instruments import LADDER
 from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
-from windtunnel.mechanism.inspect import NAMES, Entry, selected, settings_of, title
+from windtunnel.mechanism.inspect import settings_of
+from windtunnel.mechanism.survey import NAMES, Entry, selected, title
 from windtunnel.mechanism.survey_file import NAME, to_dict
 from windtunnel.training import Run
 from windtunnel.training.files import require_writable

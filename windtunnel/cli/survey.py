@@ -12,7 +12,7 @@ from windtunnel.cli import show
 from windtunnel.geometry import Measurement
 from windtunnel.geometry.measurement import least_p
 from windtunnel.mechanism import Survey
-from windtunnel.mechanism.inspect import Entry
+from windtunnel.mechanism.survey import Entry
 
 Found = tuple[Entry, Measurement]
 NAMED = ("layer", "layers", "head", "lag", "step", "length")  # parts of a place that mean nothing without their name

@@ -14,7 +14,7 @@ from windtunnel.mechanism.behaviour import evidence_flip, exchangeability, shift
 from windtunnel.mechanism.donors import Donors, donors
 from windtunnel.mechanism.dose import dose
 from windtunnel.mechanism.heads import heads
-from windtunnel.mechanism.inspect import Entry, Survey, inspect
+from windtunnel.mechanism.inspect import inspect
 from windtunnel.mechanism.instruments import INSTRUMENTS
 from windtunnel.mechanism.late import late
 from windtunnel.mechanism.patch import Pair, patch, patch_changes
@@ -22,6 +22,7 @@ from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.ranges import position_ranges
 from windtunnel.mechanism.roles import roles
 from windtunnel.mechanism.score import Bench
+from windtunnel.mechanism.survey import Entry, Survey
 from windtunnel.mechanism.survey_file import load_survey, save_survey
 from windtunnel.mechanism.swap import swap, swap_changes
 

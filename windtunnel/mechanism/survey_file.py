@@ -21,7 +21,7 @@ import torch
 from windtunnel import __version__
 from windtunnel.errors import InputError
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.inspect import Entry, Survey
+from windtunnel.mechanism.survey import Entry, Survey
 from windtunnel.training.files import intact, read_json, read_tensors, write_json, write_tensors
 
 FORMAT = 1

@@ -16,7 +16,7 @@ from typing import Any
 
 from windtunnel.errors import require
 from windtunnel.geometry.instruments import LADDER
-from windtunnel.mechanism.inspect import NAMES
+from windtunnel.mechanism.survey import NAMES
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.running.duration import cell_seconds

@@ -5,7 +5,7 @@ It shows the instruments at work; it is no evidence about the paper, whose claim
 
 from __future__ import annotations
 
-from windtunnel.mechanism.inspect import NAMES
+from windtunnel.mechanism.survey import NAMES
 from windtunnel.models.registry import is_built_in
 from windtunnel.study.plan import HOME, Cell, Condition, Plan, World
 from windtunnel.training import Recipe, recipe_for

@@ -16,7 +16,7 @@ from typing import Any
 
 from windtunnel.errors import InputError
 from windtunnel.geometry.instruments import LADDER
-from windtunnel.mechanism.inspect import NAMES
+from windtunnel.mechanism.survey import NAMES
 from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.running.surveying import job_names
 from windtunnel.study.running.sweep import FIRST, trial_steps

@@ -18,7 +18,8 @@ from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.instruments import LADDER
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.mechanism.inspect import INSTRUMENTS, REVISION, title
+from windtunnel.mechanism.inspect import REVISION
+from windtunnel.mechanism.survey import INSTRUMENTS, title
 from windtunnel.study.folder.files import rounded
 from windtunnel.study.quantity import number
 from windtunnel.training import Run
