@@ -9,7 +9,7 @@ import pytest
 
 from tests.training.cases import Counts, contents, spoil, states, tiny
 from windtunnel.errors import InputError
-from windtunnel.training import folder, load, train
+from windtunnel.training import load, seed_folder, train
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.network import Network
 
@@ -280,7 +280,7 @@ def test_a_kill_while_the_part_to_be_trained_again_is_dropped_is_no_damage(stopp
 
     with monkeypatch.context() as patched:
         for name in ("write_bytes", "write_json"):
-            patched.setattr(folder, name, until_killed(getattr(folder, name)))
+            patched.setattr(seed_folder, name, until_killed(getattr(seed_folder, name)))
         with pytest.raises(Power):
             go_on(stopped, earlier=True)
     assert load(stopped).metrics()[-1]["step"] == 6  # not told as cut short

@@ -185,6 +185,11 @@ def intact(path: Path, sha256: str) -> bool:
         return False
 
 
+def is_json_number(value: object) -> bool:
+    """Is it a number as `read_json` gives it, be it infinite?  True is none."""
+    return type(value) in (int, float)
+
+
 def plain(value: float) -> float | str | None:
     """What JSON can hold: NaN becomes None, infinity the string "inf"."""
     return None if math.isnan(value) else float(value) if math.isfinite(value) else str(float(value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from windtunnel.training.folder import TRAINED
+from windtunnel.training.seed_folder import TRAINED
 
 
 def run_folders(folder: Path) -> Iterator[Path]:

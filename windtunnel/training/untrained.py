@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 
 from windtunnel.errors import InputError
-from windtunnel.training.folder import TRAINED, RunFolder, SeedFolder
+from windtunnel.training.folder import RunFolder
 from windtunnel.training.lost_list import PATTERNS
+from windtunnel.training.seed_folder import TRAINED, SeedFolder
 
 _FIRST = f"resume-{0:08d}.safetensors"  # where a training was stopped before its first step
 _FOUND = ("survey.json", "exhibits")  # made from trained weights, and left behind where these were moved away
