@@ -8,10 +8,14 @@ from torch import Tensor, nn
 from windtunnel import models
 from windtunnel.mechanism.chance import rotation
 from windtunnel.models import touch
-from windtunnel.tunnels import HMM, Bijection, Inputs, Tunnel, Urn
+from windtunnel.tunnels import HMM, Bijection, Inputs, Recall, Tunnel, Urn
 from windtunnel.tunnels.filtering import likelihoods, push
 
 TINY = HMM(states=3, symbols=3, length=5)
+ONCE, AGAIN = Bijection(symbols=5, length=5), Bijection(symbols=5, length=6, replacement=True)
+URN = Urn(symbols=4, length=6, concentration=0.5)
+RECALL = Recall(pairs=3, queries=2, filler=2, keys=5, values=6)
+NOISY = Recall(pairs=3, queries=2, filler=2, keys=5, values=6, noise=0.3, repeats=2)
 
 # Chains in which some things cannot happen.  In the first a state stays or goes on to the next, and one of them can be
 # seen; the second goes round in a circle, and all follows from the beginning.

@@ -10,9 +10,10 @@ inspect(model, tunnel)                                                          
 from windtunnel.mechanism.ablate import Target, ablate, targets
 from windtunnel.mechanism.ablation import ablation, bits_lost
 from windtunnel.mechanism.anatomy import Anatomy
-from windtunnel.mechanism.behaviour import evidence_flip, exchangeability, shifted_prior
 from windtunnel.mechanism.donors import Donors, donors
 from windtunnel.mechanism.dose import dose
+from windtunnel.mechanism.exchange import exchangeability
+from windtunnel.mechanism.flip import evidence_flip
 from windtunnel.mechanism.heads import heads
 from windtunnel.mechanism.inspect import inspect
 from windtunnel.mechanism.instruments import INSTRUMENTS
@@ -22,6 +23,7 @@ from windtunnel.mechanism.place import Place
 from windtunnel.mechanism.ranges import position_ranges
 from windtunnel.mechanism.roles import roles
 from windtunnel.mechanism.score import Bench
+from windtunnel.mechanism.shift import shifted_prior
 from windtunnel.mechanism.survey import Entry, Survey
 from windtunnel.mechanism.survey_file import load_survey, save_survey
 from windtunnel.mechanism.swap import swap, swap_changes

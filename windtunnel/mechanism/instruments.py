@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from windtunnel.geometry.instruments import Instrument
 from windtunnel.mechanism.ablate import ablate
-from windtunnel.mechanism.behaviour import evidence_flip, exchangeability, shifted_prior
 from windtunnel.mechanism.dose import dose
+from windtunnel.mechanism.exchange import exchangeability
+from windtunnel.mechanism.flip import evidence_flip
 from windtunnel.mechanism.heads import heads
 from windtunnel.mechanism.late import late
 from windtunnel.mechanism.patch import patch
 from windtunnel.mechanism.ranges import position_ranges
 from windtunnel.mechanism.roles import roles
+from windtunnel.mechanism.shift import shifted_prior
 from windtunnel.mechanism.swap import swap
 
 INSTRUMENTS: dict[str, Instrument] = {
