@@ -81,23 +81,7 @@ def train(
     if factory is not None:
         require_factory("model", factory, named="the name of an architecture, or ")
     device = require_device(default_device() if device is None else device)
-    if recipe is None:
-        if tunnel is None:
-            raise InputError("tunnel = None: must be given when no recipe is")
-        require_tunnel(tunnel)
-        recipe = recipe_for(
-            tunnel, _own_name(factory) if factory else str(model or "transformer"), preset or default_preset(device)
-        )
-    else:
-        require(isinstance(recipe, Recipe), "recipe", recipe, "a windtunnel.training.Recipe")
-        given = [name for name, value in (("tunnel", tunnel), ("preset", preset)) if value is not None]
-        if isinstance(model, str):
-            given.append("model")
-        if given:
-            raise InputError(f"{' and '.join(given)}: must be left out when recipe= is given, which has its own")
-        if factory is not None:
-            own = f"a name that no built-in model has when a function builds it, e.g. {_own_name(factory)!r}"
-            require(not is_built_in(recipe.model), "recipe.model", recipe.model, own)
+    recipe = _chosen(recipe, tunnel, model, preset, device)
     recipe = apply_options(recipe, seeds, options, factory, say)
     if is_foreign(recipe.tunnel):
         check(recipe.tunnel)
@@ -115,6 +99,29 @@ def train(
         return sitting.run(None)
     with locked(out):
         return sitting.run(RunFolder(out))
+
+
+def _chosen(
+    recipe: Recipe | None, tunnel: Tunnel | None, model: str | Factory | None, preset: str | None, device: str
+) -> Recipe:
+    """The recipe to start from: the one given, if nothing that it has itself is given too; or the pair's own."""
+    factory = None if model is None or isinstance(model, str) else model
+    if recipe is None:
+        if tunnel is None:
+            raise InputError("tunnel = None: must be given when no recipe is")
+        require_tunnel(tunnel)
+        name = _own_name(factory) if factory else str(model or "transformer")
+        return recipe_for(tunnel, name, preset or default_preset(device))
+    require(isinstance(recipe, Recipe), "recipe", recipe, "a windtunnel.training.Recipe")
+    given = [name for name, value in (("tunnel", tunnel), ("preset", preset)) if value is not None]
+    if isinstance(model, str):
+        given.append("model")
+    if given:
+        raise InputError(f"{' and '.join(given)}: must be left out when recipe= is given, which has its own")
+    if factory is not None:
+        own = f"a name that no built-in model has when a function builds it, e.g. {_own_name(factory)!r}"
+        require(not is_built_in(recipe.model), "recipe.model", recipe.model, own)
+    return recipe
 
 
 def apply_options(
