@@ -45,7 +45,6 @@ def test_pdf_and_png_of_each_kind_of_panel(source, tmp_path):
 
 def test_on_paper_each_colouring_has_its_own_panel(source):
     shown = manifold(source)
-    assert shown is not None
     name = "hmm-transformer"
     assert len(without_switches(shown).views[name]) == 2 * len(shown.views[name])
 

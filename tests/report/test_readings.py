@@ -37,7 +37,6 @@ def of(*records: dict[str, Any]) -> Source:
 
 def late(*records: dict[str, Any]):
     chart = beside_nulls(of(*records), LATE)
-    assert chart is not None
     (panel,) = chart.views["hmm-transformer"]
     return panel
 
@@ -46,7 +45,6 @@ def test_no_bar_reaches_what_cannot_be_and_the_numbers_stay(browser, tmp_path):
     """Student's t over two seeds does not know that a share ends at 1."""
     source = of(*(reading("PC1 share", value, seed, stream="values") for seed, value in enumerate((0.95, 0.99))))
     chart = beside_nulls(source, SHAPE)
-    assert chart is not None
     (panel,) = chart.views["hmm-transformer"]
     assert panel.series[-1].high[0] > 1.1 and tidy(chart).rows[-1][-1] > 1.1
     assert within(panel).series[-1].high == [1.0] and within(panel).series[-1].low == panel.series[-1].low
@@ -124,7 +122,6 @@ def test_roles_have_a_panel_each_and_no_row_is_cut():
     places = [(role, layer, site) for role in ("routing", "update") for site in sites for layer in (*range(20), "all")]
     records = [reading(name, 0.1, role=role, layer=layer, site=site, step=10) for role, layer, site in places]
     chart = beside_nulls(of(*records), ROLES)
-    assert chart is not None
     routing, update = chart.views["hmm-transformer"]
     assert (routing.title, update.title) == ("routing", "update")
     assert len(routing.series[-1].y) == len(update.series[-1].y) == 42
@@ -139,7 +136,7 @@ def test_what_older_instruments_read_otherwise_is_said_only_where_it_concerns_a_
         readings: dict[str, Any] = {"run": [record]}
         source = Source(Path(), readings=readings, cells={"run": {"world": "hmm", "model": model}})
         chart = beside_nulls(source, question)
-        assert chart is not None and "revision" not in chart.say
+        assert "revision" not in chart.say
         return chart.views["run"][-1].note
 
     state, role = {"tensor": "state of all layers"}, {"role": "memory"}
@@ -163,7 +160,6 @@ def test_one_strong_head_stays_one_whatever_its_number():
         for head in range(3)
     ]
     chart, spread = head_map(of(*records)), head_distribution(of(*records))
-    assert chart is not None and spread is not None
     heat = chart.views["hmm-transformer"][0].heat
     assert heat is not None and heat.values == [[1.0], [0.0], [0.0]] and heat.rows[0] == "costliest"
     assert chart.say.endswith("each one's heads are sorted by cost before the mean is taken.")
@@ -180,7 +176,6 @@ def test_heads_of_a_single_seed_keep_their_numbers():
         for (layer, head), cost in {(0, 0): 0.1, (0, 1): 0.4, (1, 0): 0.2, (1, 1): 0.3}.items()
     ]
     chart, spread = head_map(of(*records)), head_distribution(of(*records))
-    assert chart is not None and spread is not None
     heat = chart.views["hmm-transformer"][0].heat
     assert heat is not None and "seeds" not in chart.say
     assert (list(heat.rows), heat.values) == (["head 0", "head 1"], [[0.1, 0.2], [0.4, 0.3]])
@@ -206,7 +201,6 @@ def test_the_null_of_the_heads_does_not_depend_on_how_far_each_was_moved():
     ]
     assert np.ptp([np.mean(record["nulls"][ROTATED]) for record in records]) > 10  # what must not be pooled
     chart = head_distribution(of(*records))
-    assert chart is not None
     ((panel,),) = chart.views.values()
     heads, chance = panel.series
     assert heads.y == pytest.approx([h - rotated.mean() for h in range(5, -1, -1)], abs=1e-3)
@@ -215,7 +209,7 @@ def test_the_null_of_the_heads_does_not_depend_on_how_far_each_was_moved():
     assert chance.y == pytest.approx(ranks.tolist(), abs=0.02)
     for record in records:
         del record["nulls"][ROTATED]
-    assert head_distribution(of(*records)) is None and head_map(of(*records)) is not None
+    assert not head_distribution(of(*records)).views and head_map(of(*records)).views
 
 
 def test_a_layer_is_held_against_its_null_on_the_same_sequences():
@@ -224,14 +218,14 @@ def test_a_layer_is_held_against_its_null_on_the_same_sequences():
     records = [moved(name, TURNED, easy_first(layer), drawn, 4, layer=layer, **where) for layer in (0, 1)]
     assert min(map(min, (record["nulls"][TURNED] for record in records))) < -5  # bits lost, were it not moved
     chart = ablation_map(of(*records))
-    assert chart is not None and "lower matrices" in chart.say
+    assert "lower matrices" in chart.say
     own, beyond = (panel.heat for panel in chart.views["hmm-transformer"])
     assert own is not None and own.values == [[8.0, pytest.approx(-7.8)]]
     assert beyond is not None and beyond.values == [[pytest.approx(-1.0, abs=1e-3), pytest.approx(0.0, abs=1e-3)]]
     for record in records:
         record["nulls"] = {}
     bare = ablation_map(of(*records))
-    assert bare is not None and len(bare.views["hmm-transformer"]) == 1
+    assert len(bare.views["hmm-transformer"]) == 1
     assert "lower matrices" not in bare.say and "random direction" not in bare.say
 
 
@@ -240,7 +234,6 @@ def test_the_text_beside_an_ablation_map_tells_what_is_drawn():
     places = [(0, 0, 4.0), (1, 0, 0.0), (0, 1, 3.0), (1, 1, 3.0)]  # seed, layer, bits
     made = {"part": "mixer", "method": "zero"}
     chart = ablation_map(of(*(reading("bits lost to ablation", v, s, layer=at, **made) for s, at, v in places)))
-    assert chart is not None
     assert chart.summary == "hmm-transformer: most is lost at layer 1, mixer (zero ablation): 3 bits"
 
 
@@ -248,7 +241,6 @@ def test_a_panel_for_each_way_of_removing_a_subspace_says_which():
     place = {"subspace": "written belief", "tensor": "blocks.2.residual"}
     records = [reading("bits lost to ablation of a subspace", 0.1, method=way, **place) for way in ("zero", "mean")]
     chart = beside_nulls(of(*records), REMOVED)
-    assert chart is not None
     assert [panel.title for panel in chart.views["hmm-transformer"]] == ["zero ablation", "mean ablation"]
 
 

@@ -17,7 +17,7 @@ _LENGTH = re.compile(r"length-(\d+)(-beyond)?$")
 INTERVALS = "Bars are 95% intervals over seeds, or over test sequences where there is one seed."
 
 
-def lengths(source: Source) -> Chart | None:
+def lengths(source: Source) -> Chart:
     """The score at other lengths than the trained one: all readouts, and the new ones alone."""
     views, told = {}, []
     for world, names in source.worlds(source.networks).items():
@@ -34,8 +34,6 @@ def lengths(source: Source) -> Chart | None:
             views[world] = panels
             ends = [f"{s.name} {bits(s.y[-1])} at {s.x[-1]}" for s in panels[-1].series if s.role == "points"]
             told.append(f"{world}, at the longest length of each: {listed(ends)}")
-    if not views:
-        return None
     say = (
         "A network that infers goes on inferring past its trained length; one that is tied to the lengths it has seen "
         "rises. " + INTERVALS
@@ -93,7 +91,7 @@ def _length(condition: str) -> int:
     return int(match.group(1))
 
 
-def capacity(source: Source) -> Chart | None:
+def capacity(source: Source) -> Chart:
     """Accuracy against the number of stored pairs, where a world was scored so; its interval is the one that claims
     are judged by, which lies within 0 and 1."""
     views, told, evidence = {}, [], Evidence(source.cells)
@@ -113,8 +111,6 @@ def capacity(source: Source) -> Chart | None:
             home, mixed = tunnel.get("pairs"), tunnel.get("mixed")
             marks = [] if home is None else [(home, f"trained {'up to' if mixed else 'at'} {home}")]
             views[world] = [Panel(x="pairs stored", y="share of answers right", log_x=True, series=series, marks=marks)]
-    if not views:
-        return None
     say = (
         "A memory of fixed size must fail at some number of pairs; attention over all of them need not. Past the mark "
         "sequences are longer as well, so what fails there need not be memory. " + INTERVALS

@@ -117,6 +117,7 @@ class Chart:
 
     say      one sentence that says what to see
     summary  the text alternative: what a reader who cannot see it should know
+    views    name -> panels; empty where there are no numbers, and then it is not shown
     picks    names the choice between views, e.g. "tunnel"
     """
 

@@ -21,7 +21,7 @@ from windtunnel.study.quantity import number
 def fidelity_charts(source: Source) -> list[Chart]:
     """Those for which there are numbers."""
     makers = (distance, entropy, per_position, lengths, capacity, calibration, over_time)
-    return [chart for make in makers if (chart := make(source)) is not None]
+    return [chart for make in makers if (chart := make(source)).views]
 
 
 def scores(source: Source) -> dict[str, Mapping[str, Any]]:
@@ -34,7 +34,7 @@ def scores(source: Source) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def distance(source: Source) -> Chart | None:
+def distance(source: Source) -> Chart:
     """KL of every network with its interval, and the baselines as rows of their own."""
     found, views, best = scores(source), {}, []
     for world, names in source.worlds(found).items():
@@ -50,8 +50,6 @@ def distance(source: Source) -> Chart | None:
         series += [Series(base, [bases[base]], [named[base]], key="baseline", role="null") for base in rows]
         views[world] = [Panel(x="KL, bits", y="who", log_x=True, series=series, note=_looked_into(source, names))]
         best.append(f"{world}: {source.short(names[0])} {bits(found[names[0]]['mean'])}")
-    if not views:
-        return None
     say = (
         "The further left, the closer to exact inference. Solid: networks; hollow: simple predictors on the same data. "
         + INTERVALS
@@ -71,7 +69,7 @@ def _looked_into(source: Source, names: Sequence[str]) -> str:
     return f"Scored for this page on {enumerated(found)}." if found else ""
 
 
-def entropy(source: Source) -> Chart | None:
+def entropy(source: Source) -> Chart:
     """Exact and model entropy along the sequence."""
     views, told = {}, []
     for world, names in source.worlds(source.exhibits).items():
@@ -81,8 +79,6 @@ def entropy(source: Source) -> Chart | None:
         series += [_banded(name, source, "model_entropy") for name in names]
         views[world] = [Panel(x="step", y="entropy, bits", series=series)]
         told.append(f"{world}: exact entropy from {bits(exact[0])} to {bits(exact[-1])}")
-    if not views:
-        return None
     say = (
         "Each network's mean entropy should run along the broad line of exact inference; "
         "a band spans the seeds, least to most. Equal entropy is not yet equal belief."
@@ -90,7 +86,7 @@ def entropy(source: Source) -> Chart | None:
     return Chart("entropy", "Entropy along the sequence", say, listed(told), views, "tunnel")
 
 
-def per_position(source: Source) -> Chart | None:
+def per_position(source: Source) -> Chart:
     """KL per readout on a log axis, with the baselines."""
     views, told = {}, []
     for world, names in source.worlds(_with_positions(source)).items():
@@ -110,8 +106,6 @@ def per_position(source: Source) -> Chart | None:
         notes += _without_a_place([replace(base, y=base.y[:1]) for base in bases] if level else bases)
         views[world] = [Panel(x="step", y="KL, bits", log_y=True, series=[*series, *bases], note=" ".join(notes))]
         told.append(f"{world}: lowest at the last step is {best[0]}, {bits(best[1])}")
-    if not views:
-        return None
     say = (
         "Where along the sequence the distance arises; grey lines are what simple predictors score. "
         "A band, where there is one, spans the seeds, least to most."
@@ -173,7 +167,7 @@ def _banded(name: str, source: Source, curve: str) -> Series:
     return Series(source.short(name), steps, mean, *ends, key=key, variant=source.variant(name))
 
 
-def calibration(source: Source) -> Chart | None:
+def calibration(source: Source) -> Chart:
     """Stated probability against the exact probability of the same outcomes."""
     views, told = {}, []
     for world, names in source.worlds(source.exhibits).items():
@@ -186,13 +180,11 @@ def calibration(source: Source) -> Chart | None:
         views[world] = [Panel(x="probability the network states", y="exact probability", series=series)]
         errors = [f"{source.short(n)} {bits(source.exhibits[n]['curves']['calibration_error'], '')}" for n in names]
         told.append(f"{world}: expected calibration error {listed(errors)}")
-    if not views:
-        return None
     say = "On the diagonal, 30% means 30%. Held against the exact belief itself, not against luck in a sample."
     return Chart("calibration", "Calibration", say, listed(told), views, "tunnel")
 
 
-def over_time(source: Source) -> Chart | None:
+def over_time(source: Source) -> Chart:
     """Validation KL against seconds of training."""
     views, told = {}, []
     for world, names in source.worlds(source.exhibits).items():
@@ -214,8 +206,6 @@ def over_time(source: Source) -> Chart | None:
         if series:
             panel = Panel(x="seconds of training, all seeds", y="KL, bits", log_x=True, log_y=True, series=series)
             views[world] = [panel]
-    if not views:
-        return None
     say = (
         "How the distance falls while training goes on, on the validation stream; a band spans the seeds. "
         "Seconds are those of the whole run, all its seeds together, spread evenly over its steps."

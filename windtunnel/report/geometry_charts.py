@@ -59,7 +59,7 @@ def geometry_charts(source: Source) -> list[Chart]:
     found = [key_matrices(source), beside_nulls(source, KEYS), sharpening(source), manifold(source)]
     found += [beside_nulls(source, SHAPE), simplices(source), beside_nulls(source, DECODED)]
     found += [beside_nulls(source, CLUSTERS), dissociation(source)]
-    return [chart for chart in found if chart is not None]
+    return [chart for chart in found if chart.views]
 
 
 def pictures(source: Source, name: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def pictures(source: Source, name: str) -> dict[str, Any]:
     return {subject: picture for subject, picture in shown.items() if picture}
 
 
-def key_matrices(source: Source) -> Chart | None:
+def key_matrices(source: Source) -> Chart:
     """Cosine matrices beside those of the nulls."""
     views, told = {}, []
     for name, picture in pictures(source, "keys").items():
@@ -79,8 +79,6 @@ def key_matrices(source: Source) -> Chart | None:
             panels.append(Panel(f"{title}: off the diagonal {off:.2f}", heat=heat))
             told.append(f"{name}, {title}: mean off the diagonal {off:.3f}")
         views[name] = panels
-    if not views:
-        return None
     say = (
         "|cosine| between keys (less the mean key), mean over heads, in the first seed's network. Orthogonal keys "
         "would leave only the diagonal strong; compare the first matrix with those beside it, which have learned "
@@ -95,7 +93,7 @@ def _off_diagonal(table: Sequence[Sequence[float]]) -> float:
     return float((array.sum() - np.trace(array)) / (count * (count - 1)))
 
 
-def sharpening(source: Source) -> Chart | None:
+def sharpening(source: Source) -> Chart:
     """Attention entropy by depth, every head, and the untrained network's mean."""
     views, told = {}, []
     for name, picture in pictures(source, "sharpening").items():
@@ -109,8 +107,6 @@ def sharpening(source: Source) -> Chart | None:
             series.append(Series("untrained, mean", layers, picture["untrained"], role="reference"))
         views[name] = [Panel(x="layer", y="attention entropy, bits", series=series)]
         told.append(f"{name}: from {short(mean[0])} bits in the first layer to {short(mean[-1])} in the last")
-    if not views:
-        return None
     say = (
         "Attention that narrows with depth falls from left to right, well below the untrained network. "
         "Mean over episodes and steps, in the first seed's network."
@@ -118,7 +114,7 @@ def sharpening(source: Source) -> Chart | None:
     return Chart("sharpening", "Attention sharpening by depth", say, listed(told), views, "network")
 
 
-def manifold(source: Source) -> Chart | None:
+def manifold(source: Source) -> Chart:
     """Two principal components, coloured by entropy or by position."""
     views, told = {}, []
     for name, streams in pictures(source, "manifold").items():
@@ -130,8 +126,6 @@ def manifold(source: Source) -> Chart | None:
             panels.append(Panel(title, "PC1", "PC2", cloud=Cloud(points["x"], points["y"], colours)))
             told.append(f"{name}, {stream}: PC1 carries {100 * share:.0f}% of the variance")
         views[name] = panels
-    if not views:
-        return None
     say = (
         "Switch the colour: where the points look as ordered by position as by entropy, this shows no entropy axis. "
         "The first seed's network; the chart below has all surveyed seeds, and nulls."
@@ -139,7 +133,7 @@ def manifold(source: Source) -> Chart | None:
     return Chart("manifold", "The value manifold", say, listed(told), views, "network")
 
 
-def simplices(source: Source) -> Chart | None:
+def simplices(source: Source) -> Chart:
     """Beliefs decoded from each layer, beside the exact ones."""
     views, told = {}, []
     for name, picture in pictures(source, "simplex").items():
@@ -151,8 +145,6 @@ def simplices(source: Source) -> Chart | None:
             panels.append(Panel(title, cloud=Cloud(x, y, states, picture["corners"], names)))
         views[name] = panels
         told.append(f"{name}: the exact belief and that decoded {listed(list(picture['layers'])[1:])}")
-    if not views:
-        return None
     say = (
         "Layer by layer the cloud that a linear map decodes should take the shape of the exact one. Points are "
         "coloured by the likeliest state under the exact belief; R² is on sequences that the map was not fitted to. "
@@ -161,7 +153,7 @@ def simplices(source: Source) -> Chart | None:
     return Chart("simplices", "Belief simplices per layer", say, listed(told), views, "network")
 
 
-def dissociation(source: Source) -> Chart | None:
+def dissociation(source: Source) -> Chart:
     """Similarity to the end of training: does attention settle before values?"""
     views, told = {}, []
     for name, kinds in pictures(source, "dynamics").items():
@@ -171,8 +163,6 @@ def dissociation(source: Source) -> Chart | None:
             panels.append(_training("distance from Bayes", {"KL": kinds["KL"]}, "KL, bits", log=True))
         views[name] = panels
         told.append(f"{name}: {listed(kept)} over {len(panels[0].series[0].x)} checkpoints")
-    if not views:
-        return None
     say = (
         "The published dissociation would show attention at its final form early, and values still on the way. "
         "Similarity to the last checkpoint ends at 1 by construction; mean over layers, a band spans the seeds."

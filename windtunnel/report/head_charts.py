@@ -72,7 +72,7 @@ def _beyond(record: Record) -> float:
     return less_own_null(record, ROTATED)
 
 
-def head_map(source: Source) -> Chart | None:
+def head_map(source: Source) -> Chart:
     """Bits lost to the heads of each layer, by rank."""
     views, told, found = {}, [], head_readings(source)
     for subject, methods in found.items():
@@ -83,8 +83,6 @@ def head_map(source: Source) -> Chart | None:
             f"{subject}: the costliest is head {at['head']} of layer {at['layer']} in seed {at.get('seed')}, "
             f"{short(top['value'])} bits ({at['method']})"
         )
-    if not views:
-        return None
     say = (
         "Each column holds the heads of one layer: one strong field would be the published frame head, an even column "
         "is a bank of heads."
@@ -111,7 +109,7 @@ def _heat(records: Sequence[Record]) -> Heat:
     return Heat(names, list(map(str, layers)), values, "bits lost")
 
 
-def head_distribution(source: Source) -> Chart | None:
+def head_distribution(source: Source) -> Chart:
     """All heads by what they cost beyond random subspaces of their layer, largest first."""
     views, told = {}, []
     for subject, every in head_readings(source).items():
@@ -124,8 +122,6 @@ def head_distribution(source: Source) -> Chart | None:
         told.append(
             f"{subject}: the largest head has {100 * share:.0f}% of all that is lost beyond random subspaces ({method})"
         )
-    if not views:
-        return None
     say = (
         "What each head costs beyond the mean random subspace of equal size in its layer, on the same few sequences. "
         "A cliff after the first head means that one head does the work; a slope above the grey line, that many share "

@@ -72,10 +72,10 @@ def mechanism_charts(source: Source) -> list[Chart]:
     """Those for which there are numbers."""
     found = [ablation_map(source), head_map(source), head_distribution(source)]
     found += [beside_nulls(source, question) for question in (SWAPS, DOSE, REMOVED, LATE, ROLES)]
-    return [chart for chart in found if chart is not None]
+    return [chart for chart in found if chart.views]
 
 
-def ablation_map(source: Source) -> Chart | None:
+def ablation_map(source: Source) -> Chart:
     """Bits lost to each part of each layer, by method; below it, how many more than to random damage of equal size."""
     views, told, beyond = {}, [], False
     for subject in source.ordered(source.readings):
@@ -89,8 +89,6 @@ def ablation_map(source: Source) -> Chart | None:
         views[subject] = own + _maps(f"{ABLATION}, beyond the null", drawn, lambda r: less_own_null(r, TURNED))
         bits, place = max(_fields(own))
         told.append(f"{subject}: most is lost at {place}: {short(bits)} bits")
-    if not views:
-        return None
     say = (
         "Bits of KL lost when a part is taken away, in each of three ways; mean over the surveyed seeds."
         + BEYOND * beyond

@@ -64,7 +64,7 @@ class Question:
     marks: Sequence[tuple[float, str]] = ()
 
 
-def beside_nulls(source: Source, question: Question) -> Chart | None:
+def beside_nulls(source: Source, question: Question) -> Chart:
     """One view per subject, one panel per kind of reading."""
     views, told = {}, []
     for subject in source.ordered(source.readings):
@@ -73,7 +73,7 @@ def beside_nulls(source: Source, question: Question) -> Chart | None:
             views[subject] = panels
             first = panels[0].series[-1]
             told.append(f"{subject}: {panels[0].title} {short(first.x[0])} at {first.y[0]}")
-    return Chart(question.id, question.title, question.say, listed(told), views, "network") if views else None
+    return Chart(question.id, question.title, question.say, listed(told), views, "network")
 
 
 def _panels(records: Sequence[Record], question: Question, model: str) -> list[Panel]:
