@@ -42,7 +42,7 @@ import primitives_figure  # noqa: E402
 import readme_parts  # noqa: E402
 import readme_speed  # noqa: E402
 import speed_picture  # noqa: E402
-from tables import share_of_rate  # noqa: E402
+from tables import markdown, share_of_rate  # noqa: E402
 
 
 def test_the_committed_pages_are_up_to_date():
@@ -164,6 +164,10 @@ def test_what_is_reproduced_only_in_part_shows_the_number_of_each_part(tmp_path)
     assert first.startswith("R² of the first component of hmm-lstm's last layer with entropy: 0.0")
     assert second.startswith("R² of entropy read by a linear map from hmm-lstm's last layer, held-out sequences: 0.5")
     assert verdict.startswith("reproduced only for its first component, not for what a linear map reads")
+
+
+def test_a_bar_inside_a_field_does_not_end_it():
+    assert markdown(["a", "b"], [["|x|", 1]]) == ["| a | b |", "|---|---|", "| \\|x\\| | 1 |"]
 
 
 def test_shares_of_an_older_count_are_counted_again(tmp_path):

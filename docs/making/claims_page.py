@@ -8,9 +8,9 @@ from typing import Any
 
 import findings
 import primitives_part
+from tables import markdown
 
 from windtunnel.fidelity.intervals import alike
-from windtunnel.study.folder.files import markdown
 from windtunnel.study.folder.ledger import published, tally
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import AGAIN, BESIDE_SEEDS

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import readers
 import unshown_page
 from study_findings import FINDINGS
+from tables import markdown
 
 from windtunnel.study.evidence import NotMeasured
-from windtunnel.study.folder.files import markdown
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.primitive_rows import in_order
 from windtunnel.study.trials import PRIMITIVES

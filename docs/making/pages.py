@@ -23,9 +23,9 @@ import primitives_part
 import readme_parts
 import records_page
 import results_page
+import zoo_page
 
 from windtunnel.errors import InputError
-from windtunnel.study import zoo
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.folder.ledger import summaries
 from windtunnel.study.folder.results import StudyFolder
@@ -46,7 +46,7 @@ def pages(root: Path) -> dict[str, str | None]:
         "docs/claims.md": claims_page.page(study, results) if study.exists() else None,
         "docs/geometry.md": geometry_page.page(study, results) if study.exists() else None,
         primitives_part.FIGURE: primitives_figure.figure(study) if study.exists() else None,
-        "zoo/README.md": zoo.table(),
+        "zoo/README.md": zoo_page.page(),
     }
     readme = (root / "README.md").read_text()
     found["README.md"] = readme_parts.filled(readme, readme_parts.parts(results, study if study.exists() else None))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from windtunnel.study.folder.files import markdown
+from tables import markdown
+
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
 from windtunnel.study.primitive_rows import Row, in_order

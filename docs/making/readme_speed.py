@@ -6,10 +6,9 @@ import math
 from pathlib import Path
 
 from records_page import load_attempts
-from tables import load, one_batch, share_of_rate
+from tables import load, markdown, one_batch, share_of_rate
 
 from windtunnel import tunnels
-from windtunnel.study.folder.files import markdown
 from windtunnel.training.speed.cases import attempted
 from windtunnel.training.speed.records import FEWEST_SEEDS, Attempt, records, world_of
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from windtunnel.study.folder.files import markdown
 from windtunnel.study.paper_plan import trained_on
 from windtunnel.study.quantity import Quantity
 from windtunnel.training.speed.cases import cases
@@ -26,6 +25,15 @@ def interval(estimate: dict[str, Any]) -> str:
     return Quantity.of_record(estimate).brief(2)
 
 
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a table; a bar inside a field does not end it."""
+
+    def line(fields: Sequence[object]) -> str:
+        return "| " + " | ".join(str(field).replace("|", "\\|") for field in fields) + " |"
+
+    return [line(columns), "|" + "---|" * len(columns), *map(line, rows)]
+
+
 def table(columns: list[str], rows: list[list[str]]) -> list[str]:
     """A table and the empty line after it."""
     return [*markdown(columns, rows), ""]
@@ -41,7 +49,11 @@ def commit_of(environment: dict[str, Any]) -> str:
 
 
 def short_commit(commit: str | None) -> str:
-    """In seven letters, however many a file has; `-dirty` stays."""
+    """In seven letters, however many a file has; `-dirty` stays.
+
+    >>> short_commit("a750073b0076-dirty"), short_commit(None)
+    ('a750073-dirty', 'unknown')
+    """
     if commit is None:
         return "unknown"
     name, dash, rest = commit.partition("-")

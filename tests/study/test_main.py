@@ -5,12 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.study.micro import micro
 from windtunnel.study import presets, zoo
 from windtunnel.study.__main__ import main
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs" / "making"))
+
+import zoo_page
 
 BARE = """
 import sys
@@ -46,6 +51,6 @@ def test_networks_of_a_study_go_into_the_zoo(study, capsys):
     assert main(["--out", str(study), "--export", "small-urn-lstm", "small-bijection-mlp"]) == 0
     assert zoo.names() == ["small-bijection-mlp", "small-urn-lstm"]
     assert zoo.check("small-urn-lstm", episodes=300).agrees
-    assert "| small-urn-lstm | urn" in zoo.table()
+    assert "| small-urn-lstm | urn" in zoo_page.page()
     assert main(["--out", str(study), "--export", "nothing"]) == 2
     assert "must be a run folder" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from windtunnel.training import train
 from windtunnel.training.files import write_json
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "making"))
+
+import zoo_page  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +43,7 @@ def test_every_shipped_network_is_what_its_card_says(name):
 
 
 def test_the_shipped_networks_are_listed_and_small():
-    assert (ROOT / "zoo" / "README.md").read_text() == zoo.table()
+    assert (ROOT / "zoo" / "README.md").read_text() == zoo_page.page()
     assert sum(path.stat().st_size for path in (ROOT / "zoo").rglob("*.safetensors")) <= zoo.MOST_BYTES
 
 
@@ -54,7 +58,7 @@ def test_export_load_check(planted, run):
     assert stored.mean == pytest.approx(card["scores"]["home"]["kl_bits"]["mean"], abs=1e-12)  # scored as stored
     found = zoo.check("urn-transformer", episodes=400)
     assert found.agrees and found.live.mean != found.card.mean
-    assert "| urn-transformer | urn, symbols 3, length 5 | transformer, " in zoo.table()
+    assert "| urn-transformer | urn, symbols 3, length 5 | transformer, " in zoo_page.page()
 
 
 def test_float16_only_where_it_costs_nothing(run, tmp_path, monkeypatch):
@@ -132,13 +136,13 @@ def test_an_installed_package_brings_its_networks(monkeypatch, tmp_path):
 
 
 def test_a_network_trained_apart_from_the_study_is_told_apart(planted):
-    assert "Each but urn-transformer is the seed of its cell" in zoo.table()
-    assert "; urn-transformer was trained apart from it." in zoo.table()
+    assert "Each but urn-transformer is the seed of its cell" in zoo_page.page()
+    assert "; urn-transformer was trained apart from it." in zoo_page.page()
 
 
 def test_the_rest_are_seeds_of_the_study():
     """A sweep may have chosen the rate, as it did for hmm-transformer."""
-    assert "Each but urn-transformer is" in zoo.table()
+    assert "Each but urn-transformer is" in zoo_page.page()
 
 
 def test_a_card_is_a_dict_that_is_shown_on_one_line(planted):

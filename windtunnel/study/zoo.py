@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,13 @@ from windtunnel import __version__, models, tunnels
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import InputError, require, require_choice
 from windtunnel.fidelity import Estimate, evaluate
-from windtunnel.study.folder.files import markdown
 from windtunnel.study.quantity import Quantity, estimate_record, number
 from windtunnel.training import Recipe, Run
 from windtunnel.training.files import intact, read_json, read_tensors, read_versioned, write_json, write_tensors
-from windtunnel.training.stages import batch_told
 
 FORMAT = 1
 Z95, Z99 = 1.959964, 2.575829  # half widths of normal intervals, in standard errors
 MOST_BYTES = 40_000_000  # of all networks together
-DIGITS = 7  # of a commit, in a table
-SHOWN = {"labels": "labels", "posterior": "exact belief"}
 SCORED = ("kl_bits", "entropy_mae_bits", "curve_mae_bits", "tv", "accuracy")
 LOSSLESS = 0.1  # float16 is kept where it raises the KL, on the same episodes, by at most this share of the half width
 # of the KL's own 95% interval over sequences: ten times less than what 20,000 episodes can tell apart
@@ -196,63 +191,3 @@ def best_seed(run: Run) -> int:
 def _scores(model: nn.Module, run: Run, episodes: int) -> dict[str, Any]:
     found = evaluate(model, run.tunnel, episodes=episodes)
     return {metric: estimate_record(getattr(found, metric)) for metric in SCORED}
-
-
-def _short(commit: str | None) -> str:
-    """A commit in a table; cards have as many digits as they were told.
-
-    >>> _short("a750073b0076-dirty"), _short(None)
-    ('a750073-dirty', '')
-    """
-    digits, *rest = (commit or "").split("-")
-    return "-".join([digits[:DIGITS], *rest])
-
-
-def _chosen() -> str:
-    """How the networks were chosen: those of a cell of the study, and those that were trained apart from it."""
-    from windtunnel.study.presets import plan_for  # not above: plans are long, and a network is loaded without them
-
-    cells = {cell.name: cell.recipe for cell in plan_for("paper").cells}
-    apart = [name for name in names() if not _of_cell(Recipe.from_dict(card(name)["recipe"]), cells)]
-    others = ", ".join(apart)
-    best = "is the seed of its cell with the lowest KL on the validation stream, so it is better than the mean"
-    if not apart:
-        return f"Each {best} of the seeds that the study reports."
-    was = "was" if len(apart) == 1 else "were"
-    return f"Each but {others} {best} of the seeds that the study reports; {others} {was} trained apart from it."
-
-
-def _of_cell(recipe: Recipe, cells: Mapping[str, Recipe]) -> bool:
-    """Is it one of the seeds of a cell, but for the learning rate, which a sweep may have chosen?"""
-    cell = cells.get(recipe.name)
-    if cell is None or not set(recipe.seeds) <= set(cell.seeds):
-        return False
-    return replace(recipe, optimiser=cell.optimiser, seeds=cell.seeds) == cell
-
-
-def table() -> str:
-    """All networks as a Markdown table, for zoo/README.md."""
-    lines = [
-        "# Networks",
-        "",
-        "Written by `python docs/making/pages.py`; do not edit. Scores are of the weights as stored here, on test"
-        f" episodes of the tunnel that each was trained in, in bits, with a 95% interval over sequences. {_chosen()}",
-        "",
-        '    wt.zoo.load("hmm-mamba")      windtunnel evaluate hmm-mamba      windtunnel inspect hmm-mamba',
-        "",
-    ]
-    columns = ("name", "trained on", "network", "training", "stored as", "KL", "entropy error", "accuracy", "commit")
-    rows = []
-    for name in names():
-        known = card(name)
-        home, recipe = known["scores"]["home"], Recipe.from_dict(known["recipe"])
-        kl, error, right = (Quantity.of_record(home[metric]) for metric in ("kl_bits", "entropy_mae_bits", "accuracy"))
-        changed = {k: v for k, v in known["recipe"]["tunnel"].items() if getattr(type(recipe.tunnel), k, v) != v}
-        world = ", ".join([known["recipe"]["tunnel"]["name"], *(f"{k} {v}" for k, v in changed.items() if k != "name")])
-        batch = batch_told(recipe.first_batch, recipe.batch)
-        training = f"{recipe.steps:,} × {batch} sequences on the {SHOWN[recipe.supervision]}, seed {recipe.seeds[0]}"
-        network = f"{recipe.model}, {known['parameters']:,} parameters"
-        numbers = (kl.brief(2), error.brief(2), f"{right.mean:.4f}")
-        rows.append((name, world, network, training, known["dtype"], *numbers, _short(known["commit"])))
-    lines += markdown(columns, rows)
-    return "\n".join(lines) + "\n"

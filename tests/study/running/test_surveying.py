@@ -10,7 +10,7 @@ import pytest
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.inspect import REVISION
 from windtunnel.study.evidence import _null_error, null_mean
-from windtunnel.study.folder.files import in_lines, markdown, rounded
+from windtunnel.study.folder.files import in_lines, rounded
 from windtunnel.study.running.surveying import DRAWN, job_names, thinned, told
 
 
@@ -50,4 +50,3 @@ def test_files_have_few_digits_and_a_line_for_each_entry():
         "a": [0.33333, 7, None, "inf"],
         "b": [3.3333e-10],
     }
-    assert markdown(["a", "b"], [["|x|", 1]]) == ["| a | b |", "|---|---|", "| \\|x\\| | 1 |"]

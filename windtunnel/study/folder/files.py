@@ -1,9 +1,9 @@
-"""How a study writes: the format version of its folder, digits, lines, and tables in Markdown."""
+"""How a study writes: the format version of its folder, digits and lines."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 FORMAT = 1
@@ -30,12 +30,3 @@ def in_lines(record: Mapping[str, Any]) -> str:
         return json.dumps(value)
 
     return "{\n" + ",\n".join(f" {json.dumps(key)}: {part(value)}" for key, value in record.items()) + "\n}\n"
-
-
-def markdown(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """The lines of a table; a bar inside a field does not end it."""
-
-    def line(fields: Sequence[object]) -> str:
-        return "| " + " | ".join(str(field).replace("|", "\\|") for field in fields) + " |"
-
-    return [line(columns), "|" + "---|" * len(columns), *map(line, rows)]
