@@ -228,11 +228,11 @@ def ways_part(path: Path) -> list[str]:
         else "No other way to train one network was faster."
     )
     if any(row["way"] in TOGETHER for row in result["rows"]):
+        verdict += " *Two seeds* train side by side, a thread each, as with `windtunnel train --seeds`, which takes as"
         verdict += (
-            " *Two seeds* train side by side, a thread each, as `windtunnel train --seeds` does with as many as torch"
+            " many at a time as torch has threads; *two processes* have one network each, as `windtunnel reproduce`"
         )
-        verdict += " uses threads; *two processes* have one network each, as `windtunnel reproduce` does it. Their time"
-        verdict += " is the wall time over the steps of both networks."
+        verdict += " does it. Their time is the wall time over the steps of both networks."
     return ["## Alternatives for the training step on a CPU", "", where, verdict, "", *table(columns, rows)]
 
 

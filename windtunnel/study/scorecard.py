@@ -42,6 +42,7 @@ from windtunnel.training.files import require_path
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.lock import locked
 from windtunnel.training.rehearsal import rehearse
+from windtunnel.training.untrained import untrained
 
 DEVICE = "cpu"
 """Networks so small are done there before a GPU has compiled their step."""
@@ -171,7 +172,8 @@ def _require_same(folder: StudyFolder, planned: Plan, sizes: Mapping[tuple[str, 
         done, size = folder.finished(cell.name), sizes[cell.recipe.model, cell.world]
         record = folder.cell(cell.name) if done else folder.draft(cell.name)
         place = RunFolder(folder.run(cell.name))
-        if not record and place.exists() and (told := differences(place.stored_recipe(), cell.recipe)):
+        begun = not record and place.exists() and not untrained(place)
+        if begun and (told := differences(place.stored_recipe(), cell.recipe)):
             raise InputError(f"{place.path}: was begun with {told}: {OTHERWISE}")
         if record:
             file = f"{cell.name}.{'json' if done else 'part'}"

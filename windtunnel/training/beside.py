@@ -6,14 +6,15 @@ another.  Two seeds on two cores then meet a few times per second instead of twi
 many cores take little longer than one.
 
 Threads rather than processes: nothing has to be sent to and fro, and the user's script need not bear being imported
-by its own children.  Only Python's share of a step cannot be done by two at the same time: torch lets go of the
-interpreter during its operations.  `windtunnel reproduce` has processes for its cells, which do much besides training.
+by its own children.  Two threads cannot run Python at the same time, but that is a small share of a step: torch lets go
+of the interpreter during its operations.  `windtunnel reproduce` has processes for its cells, which do much besides
+training.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
@@ -29,13 +30,30 @@ def advance_beside(networks: Sequence[Network], steps: int) -> None:
         for network in company:
             network.threads = threads // len(company)
         try:
-            with ThreadPoolExecutor(len(company), "seed", torch.set_num_threads, (1,)) as pool:
-                for done in [pool.submit(_advance, network, steps) for network in company]:
-                    done.result()
+            _together(company, steps)
         finally:
-            torch.set_num_threads(threads)  # a new thread's setting is the default of those that come after it
+            torch.set_num_threads(threads)  # a thread's own setting is the default of those that come after it
 
 
-def _advance(network: Network, steps: int) -> None:
-    for _ in range(steps):
-        network.advance()
+def _together(networks: Sequence[Network], steps: int) -> None:
+    over, errors = threading.Event(), list[BaseException]()
+
+    def work(network: Network) -> None:
+        try:
+            for _ in range(steps):
+                if over.is_set():
+                    return
+                network.advance()
+        except BaseException as error:
+            errors.append(error)
+
+    crew = [threading.Thread(target=work, args=(network,), name="seed") for network in networks]
+    try:
+        for thread in crew:
+            thread.start()
+        for thread in crew:
+            thread.join()
+    finally:
+        over.set()  # a second Ctrl-C ends the wait: nobody takes another step
+    if errors:
+        raise errors[0]

@@ -68,10 +68,11 @@ class RunFolder:
 
     def require_no_study(self) -> None:
         """Raise where a study is kept: its files and those of a run must not be mixed."""
-        if (self.path / STUDY).exists():
+        place = self.path.resolve()
+        if (place / STUDY).exists():
             raise InputError(f"{self.path}: holds a study, not a run: must be another folder")
-        if self.path.name in OF_STUDY and (self.path.parent / STUDY).exists():
-            raise InputError(f"{self.path}: is a part of the study in {self.path.parent}: must be another folder")
+        if place.name in OF_STUDY and (place.parent / STUDY).exists():
+            raise InputError(f"{self.path}: is a part of the study in {place.parent}: must be another folder")
 
     def create(self, recipe: Recipe, spec: dict[str, Any] | None, parameters: int | None = None) -> None:
         """Start a run here, of a model of that shape and so many parameters."""

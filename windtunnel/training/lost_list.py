@@ -19,7 +19,7 @@ from windtunnel.training.recipe import Recipe
 from windtunnel.training.schedule import ladder_steps
 
 if TYPE_CHECKING:
-    from windtunnel.training.folder import SeedFolder
+    from windtunnel.training.seed_folder import SeedFolder
 
 LIST = "checkpoints.json"
 PATTERNS = {"ladder": "step-*.safetensors", "resume": "resume-*.safetensors"}  # the files of each kind that it lists

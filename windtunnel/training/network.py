@@ -61,7 +61,7 @@ class Network:
         # do either, a subclass of ours as well.
         self._ours = factory is None and is_built_in(recipe.model)
         self._on_cpu, self._compiled = self.device.type == "cpu", False
-        self.threads = torch.get_num_threads()  # of a CPU, that a step may keep busy
+        self.threads = torch.get_num_threads()  # CPU threads that one step may use
         self.enter(recipe.stages[0])
 
     def enter(self, stage: Stage) -> None:

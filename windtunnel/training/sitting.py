@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ from windtunnel.training.signals import StopRequest
 from windtunnel.training.stopwatch import Stopwatch
 from windtunnel.training.trackers import StepTracker, Tracker
 from windtunnel.training.untrained import clear, untrained
+from windtunnel.tunnels.checking import is_foreign
 
 _GPU_CHUNK = 50  # graph replays between two looks at the host's wishes (stop, broken loss)
 _LOOK_S = 1.0  # seconds between two such looks where seeds train side by side on a CPU, and wait for each other
@@ -153,7 +154,20 @@ class Sitting:
         return " to ".join(map(str, sorted({min(steps), max(steps)})))
 
     def _train_group(self, seeds: tuple[int, ...], folder: RunFolder | None, stop: StopRequest) -> bool:
-        """Take some seeds to the end together.  False if stopped before it; everything is saved then."""
+        """Take some seeds to the end together.  False if stopped before it; everything is saved then.
+
+        On a CPU a seed that breaks does not keep its companions from their end: it is told when they are there.
+        """
+        try:
+            return self._train_together(seeds, folder, stop)
+        except Diverged as error:
+            others = tuple(seed for seed in seeds if seed != error.seed)
+            if self.device == "cpu" and folder is not None and others and not error.at_once:
+                with suppress(Diverged):  # the first is told
+                    self._train_group(others, folder, stop)
+            raise
+
+    def _train_together(self, seeds: tuple[int, ...], folder: RunFolder | None, stop: StopRequest) -> bool:
         watch = Stopwatch(self._timing_sink(folder), seeds, self.recipe.sequences)
         networks = [Network(self.recipe, seed, self.device, self.factory) for seed in seeds]
         begun = self._resume(networks, folder)
@@ -198,8 +212,8 @@ class Sitting:
                 engine.advance(target - step)
                 if engine.on_gpu:
                     torch.cuda.synchronize()
-            if not engine.on_gpu and len(networks) > 1:
-                chunk = max(1, int(_LOOK_S / watch.seconds_per_step(target)))
+            if not engine.on_gpu and len(networks) > 1:  # one step in the beginning, to see how long it takes
+                chunk = max(1, int(_LOOK_S * (target - step) / watch.last_s))
             step = target
             self._tell(networks, step)
             self._check_finite(networks, folder, step, weights=step == event)
@@ -228,7 +242,8 @@ class Sitting:
         """Seeds that advance together: those that stand at the same step, as a seed never goes back for the sake of
         another; on a CPU no more than there are threads.  One that is finished is left alone.
 
-        Modules of the user's own go one by one there: they may draw random numbers, which threads would share.
+        Modules and tunnels of the user's own go one by one there: they may draw from torch's generator, which threads
+        would share.
         """
         standing: dict[int, list[int]] = {}
         for seed in self.recipe.seeds:
@@ -238,7 +253,7 @@ class Sitting:
         groups = [tuple(seeds) for _, seeds in sorted(standing.items(), reverse=True)]
         if self.device.startswith("cuda"):
             return groups
-        most = torch.get_num_threads() if self._ours else 1
+        most = torch.get_num_threads() if self._ours and not is_foreign(self.recipe.tunnel) else 1
         return [seeds[first : first + most] for seeds in groups for first in range(0, len(seeds), most)]
 
     def _has_all_weights(self, folder: RunFolder) -> bool:

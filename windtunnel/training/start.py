@@ -56,7 +56,8 @@ def train(
     tunnel, model   the world, and an architecture by name (default: transformer) or any `Callable[[Tunnel], nn.Module]`
     preset          `standard`, the committed recipe for the pair (default on a GPU), or `quick` (default on a CPU)
     recipe          start from this recipe; it brings its own tunnel and model (a factory must be given again)
-    seeds           how many networks (seeds 0, 1, …), or which seeds
+    seeds           how many networks (seeds 0, 1, …), or which seeds; on a GPU they train together, on a CPU as many
+                    at a time as torch may use threads (modules and tunnels of your own one by one)
     options         any field of `Recipe`, `Optimiser` or `Schedule` (steps=, batch=, lr=, …), or of the model
                     (params=, depth=, width=, heads=, positions=, …)
     out             folder to keep the run in; make the same call again to continue it.  None: only in memory

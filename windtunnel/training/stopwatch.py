@@ -21,7 +21,7 @@ class Stopwatch:
         """sequences(step): how many each seed has seen before that step."""
         self.sink, self.seeds, self.sequences = sink, seeds, sequences
         self.begin = time.perf_counter()
-        self.setup_s = self.step_s = self.all_step_s = 0.0
+        self.setup_s = self.step_s = self.all_step_s = self.last_s = 0.0
         self.first = self.told = 0
 
     def ready(self, step: int) -> None:
@@ -36,16 +36,12 @@ class Stopwatch:
 
     @contextmanager
     def stepping(self) -> Iterator[None]:
-        """Around the steps themselves."""
+        """Around the steps themselves; `last_s` is then how long these took."""
         tick = time.perf_counter()
         yield
-        spent = time.perf_counter() - tick
+        self.last_s = spent = max(1e-9, time.perf_counter() - tick)
         self.step_s += spent
         self.all_step_s += spent
-
-    def seconds_per_step(self, step: int) -> float:
-        """Over the steps of this sitting, all seeds at once."""
-        return self.all_step_s / (step - self.first)
 
     def sequences_per_s(self, step: int) -> float:
         """Over the steps of this sitting, all seeds counted."""

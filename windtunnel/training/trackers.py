@@ -20,7 +20,8 @@ class Tracker(Protocol):
         """Training begins or goes on."""
 
     def log(self, seed: int, record: dict[str, Any]) -> None:
-        """A validation record: step, loss_bits, kl_bits, …; and sequences_per_s, which files do not hold."""
+        """A validation record: step, loss_bits, kl_bits, …; and sequences_per_s, which files do not hold.  Records of
+        seeds that train together come in turns."""
 
     def finish(self) -> None:
         """Training ended, one way or another."""
@@ -31,7 +32,8 @@ class StepTracker(Tracker, Protocol):
     """A tracker that also wants to hear how far it is between two validations; most have no use for that."""
 
     def advance(self, seed: int, step: int) -> None:
-        """So many steps are done.  Called after each on a CPU, now and then on a GPU: it must cost next to nothing."""
+        """So many steps are done.  Called after each where a seed trains alone on a CPU, now and then where
+        several do or on a GPU: it must cost next to nothing."""
 
 
 class Silent:
