@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from windtunnel.accidents import accident
 from windtunnel.errors import InputError, require
 from windtunnel.models.base import SequenceModel
-from windtunnel.models.build import build
+from windtunnel.models.build import build, seeded
 from windtunnel.models.describe import describe
+from windtunnel.models.home import home
 from windtunnel.models.registry import Factory, find, is_built_in, names
 from windtunnel.training.optimiser import trainable
 from windtunnel.training.recipe import Recipe
@@ -43,6 +46,7 @@ def rehearse(recipe: Recipe, factory: Factory | None) -> Shape:
         allowed = "a function that builds a new module at every call; two calls returned the same weights"
         require(not shared, "model", recipe.model, allowed)
         _require_storable(network, recipe.model)
+        _require_gradient(network, recipe)
     return Shape(_spec(network), describe(network).params)
 
 
@@ -61,6 +65,25 @@ def _require_storable(network: nn.Module, name: str) -> None:
             save({field: torch.empty(0, dtype=value.dtype)})
         except KeyError:
             raise InputError(f"model {name}: {field} is {value.dtype}: must be of a dtype safetensors knows") from None
+
+
+def _require_gradient(network: nn.Module, recipe: Recipe) -> None:
+    """Raise unless the loss of two episodes can be followed back to the weights.  The network is not used again."""
+    name, two = recipe.model, recipe.tunnel.sample(2, dtype=torch.float32)
+    inputs = two.inputs.to(home(network))
+    try:
+        with torch.enable_grad(), seeded(0):  # dropout draws
+            logits = network.train()(inputs.tokens, inputs.features, inputs.readout)
+            if not logits.requires_grad:
+                allowed = (
+                    "be differentiable: no torch.no_grad(), no detach(), no whole numbers on the way to the logits"
+                )
+                raise InputError(f"model {name}: its logits have no gradient: forward must {allowed}")
+            F.cross_entropy(logits.flatten(0, 1).float(), two.labels.to(logits.device).flatten()).backward()
+    except (InputError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:  # whatever a foreign module raises, the user is told in one line
+        raise InputError(f"model {name}: a training step failed ({accident(error)})") from error
 
 
 def _spec(network: nn.Module) -> dict[str, Any] | None:
