@@ -75,11 +75,18 @@ def _side_by_side(
         told = [after["name"]]
         for name in ("kl_bits", "entropy_mae_bits"):
             old, new = (result["scores"]["home"][name] for result in (before, after))
-            quantities = [replace(Quantity.of_record(record), seeds=seeds) for record in (new, old)]
-            told += [interval(old), interval(new), f"{compare.ratio(*quantities).brief(3)} ×"]
+            told += [interval(old), interval(new), _ratio(new, old, seeds)]
         rows.append([*told, f"{commit_of(before['environment'])} → {commit_of(after['environment'])}"])
     parts = [[f"{what}: {words[0]}", words[1], "ratio"] for what in ("KL, bits", "entropy error, bits")]
     return table(["recipe", *parts[0], *parts[1], "commits"], rows)
+
+
+def _ratio(new: dict[str, Any], old: dict[str, Any], seeds: tuple[int, ...]) -> str:
+    """Of two records of the same seeds.  One seed has no interval: that over sequences knows one training each."""
+    if len(seeds) == 1:
+        return f"{new['mean'] / old['mean']:.3g} × (one seed)"
+    quantities = [replace(Quantity.of_record(record), seeds=seeds) for record in (new, old)]
+    return f"{compare.ratio(*quantities).brief(3)} ×"
 
 
 def _on_the_way_part(rows: list[list[str]]) -> list[str]:
