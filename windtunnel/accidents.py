@@ -20,6 +20,17 @@ def accident(error: BaseException) -> str:
     return f"{type(error).__name__} in {_place(error)}: {first_line}".removesuffix(": ")
 
 
+def is_in_own_code(error: BaseException) -> bool:
+    """Did it happen in code of the user's, rather than in this package or in what this package called?"""
+    return not Path(_innermost(error)[0]).is_relative_to(PACKAGE)
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Was there too little memory?  Python, NumPy and PyTorch each have their own way to say so."""
+    said = str(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
+
+
 def misfit(function: Callable, *values: Any, **options: Any) -> str:
     """Why a function cannot be called so, as its signature tells; nothing if it can, or if it has no signature.
 
@@ -40,12 +51,16 @@ def misfit(function: Callable, *values: Any, **options: Any) -> str:
 
 
 def _place(error: BaseException) -> str:
+    file, line = _innermost(error)
+    return f"{Path(file).name}:{line}"
+
+
+def _innermost(error: BaseException) -> tuple[str, int]:
     """File and line of the innermost call in this package or in the user's code: a line of PyTorch's tells nobody
     what to mend.  The outermost is the one that caught the error, and is named only if there is no other."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     inner = frames[1:] or frames
-    file, line = ([found for found in inner if _ours(found[0])] or inner)[-1]
-    return f"{Path(file).name}:{line}"
+    return ([found for found in inner if _ours(found[0])] or inner)[-1]
 
 
 def _ours(file: str) -> bool:

@@ -84,13 +84,28 @@ def test_a_message_of_several_lines_becomes_one(command, capsys):
     assert capsys.readouterr().err == "windtunnel: error: first second\n"
 
 
-def test_a_bug_keeps_its_traceback(command):
+def test_a_bug_of_ours_keeps_its_traceback(command):
+    command(lambda words: windtunnel.errors.with_article(None))  # type: ignore[arg-type]
+    with pytest.raises(AttributeError, match="lstrip"):
+        main(["pretend"])
+
+
+def test_a_mistake_in_code_of_the_user_s_is_told_in_one_line(command, capsys):
     def run(words):
-        raise ValueError("not the user's fault")
+        raise ValueError("a slip\nand a long story")
 
     command(run)
-    with pytest.raises(ValueError, match="not the user's fault"):
-        main(["pretend"])
+    assert main(["pretend"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("windtunnel: error: code of your own failed (ValueError in test_main.py:")
+    assert told.endswith(": a slip)\n")
+
+
+@pytest.mark.parametrize("code", [None, 0, 3, "a farewell"])
+def test_code_of_the_user_s_cannot_end_the_command_unseen(command, capsys, code):
+    command(lambda words: sys.exit(code))
+    assert main(["pretend"]) == 2
+    assert "error: code of your own failed (SystemExit in test_main.py:" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", ["sample hmm --episodes 200", "sample hmm --episodes 200 --json"])

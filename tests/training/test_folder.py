@@ -246,7 +246,19 @@ def test_seeds_that_stand_apart_are_told_one_by_one(tmp_path):
     RunFolder(tmp_path).seed(1).forget_after(6)
     said = []
     train(recipe=recipe, out=tmp_path, device="cpu", say=said.append)
-    assert said == [f"continuing {tmp_path} from step 0 to 8 of 8", "seed 1: from step 6 of 8"]
+    assert said == [
+        f"continuing {tmp_path} from step 0 to 6 of 8 (1 of 3 seeds are finished)",
+        "seed 1: from step 6 of 8",
+    ]
+
+
+def test_a_run_is_not_kept_within_another(tmp_path):
+    train(recipe=RECIPE, out=tmp_path / "run", device="cpu")
+    before = contents(tmp_path / "run")
+    for place in ("inner", "seed-0", "deep/down"):
+        with pytest.raises(InputError, match=r"lies within the run in .*run: must be another folder$"):
+            train(recipe=RECIPE, out=tmp_path / "run" / place, device="cpu")
+    assert contents(tmp_path / "run") == before
 
 
 def test_one_seed_that_has_to_go_back_does_not_keep_another_s_weights_from_being_made_again(tmp_path):

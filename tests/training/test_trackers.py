@@ -13,6 +13,7 @@ from tests.training.cases import tiny
 from windtunnel.errors import InputError
 from windtunnel.training import Tracker, train
 from windtunnel.training.network import Network
+from windtunnel.training.stopwatch import Stopwatch
 from windtunnel.training.trackers import Logbook, Silent, TensorBoard, open_tracker
 
 RECIPE = tiny(seeds=(0, 3), steps=4, validate_every=2)
@@ -45,6 +46,16 @@ def test_a_tracker_hears_the_start_every_score_and_the_end(tmp_path):
         rate = record.pop("sequences_per_s", None)
         assert (rate is None) == (record["step"] == 0) and (rate is None or rate > 0)
         assert record == {name: value for name, value in kept.items() if value is not None}
+
+
+def test_seeds_side_by_side_are_told_their_own_rates(monkeypatch, threads):
+    """A seed's rate was that of all seeds together."""
+    threads(2)
+    monkeypatch.setattr(Stopwatch, "sequences_per_s", lambda watch, step: 100.0 * len(watch.seeds))
+    listener = Listener()
+    train(recipe=RECIPE, tracker=listener, device="cpu")
+    rates = [call[2].get("sequences_per_s") for call in listener.calls if call[0] == "log" and call[2]["step"]]
+    assert rates == [100.0] * 4
 
 
 def test_without_a_folder_it_is_told_none():

@@ -15,9 +15,12 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from windtunnel import __version__
+from windtunnel.accidents import accident, is_in_own_code, is_of_memory
 from windtunnel.cli import plugins, streams
+from windtunnel.cli.pages import HelpShown
 from windtunnel.environment import limit_threads
 from windtunnel.errors import InputError, unknown
 
@@ -69,10 +72,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not streams.is_full(error):
             raise
         return _refuse(f"{streams.given_up() or 'nothing more can be written'}: {error.strerror}")
-    except (MemoryError, RuntimeError) as error:
-        if not _is_of_memory(error):
+    except (Exception, SystemExit) as error:  # own code may also try to end the process, and seem to have succeeded
+        if is_of_memory(error):
+            less = "fewer episodes, a shorter length, a smaller batch or a smaller model"
+            return _refuse(f"not enough memory: try {less}")
+        if not is_in_own_code(error):
             raise
-        return _refuse("not enough memory: try fewer episodes, a shorter length, a smaller batch or a smaller model")
+        return _refuse(f"code of your own failed ({accident(error)})")
     return code
 
 
@@ -82,12 +88,6 @@ def _as_typed(line: str, words: Sequence[str]) -> str:
     flag = "--" + field.replace("_", "-")
     typed = any(word.split("=")[0].replace("_", "-") == flag for word in words)
     return f"{flag} = {rest}" if equals and field.isidentifier() and typed else line
-
-
-def _is_of_memory(error: Exception) -> bool:
-    """Python, NumPy and PyTorch each have their own way to say so."""
-    said = str(error)
-    return isinstance(error, MemoryError) or "allocate memory" in said or "out of memory" in said
 
 
 def _refuse(why: str) -> int:
@@ -109,10 +109,8 @@ def _run(words: list[str]) -> int:
     else:
         plugins.load(modules)
         command = importlib.import_module(f"windtunnel.cli.{words[0]}")
-        try:
+        with suppress(HelpShown):
             command.run(words[1:])
-        except SystemExit as done:  # the option parser leaves like this after it has printed a command's help
-            return done.code if isinstance(done.code, int) else 0
     return 0
 
 

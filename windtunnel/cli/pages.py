@@ -1,10 +1,14 @@
-"""Text of a help page, at the width of the terminal."""
+"""Help pages: their text, at the width of the terminal, and the end of a command that has printed one."""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
 from collections.abc import Mapping
+
+
+class HelpShown(Exception):
+    """A command's help was asked for and printed: there is nothing more to do."""
 
 
 def paragraphs(text: str) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import tyro
 
-from windtunnel.cli.pages import paragraphs
+from windtunnel.cli.pages import HelpShown, paragraphs
 from windtunnel.errors import InputError, did_you_mean, unknown
 
 Form = TypeVar("Form")
@@ -49,7 +49,7 @@ def parse(
     others: Collection[str] = (),
     elsewhere: Mapping[str, str] | None = None,
 ) -> Form:
-    """An instance of the dataclass `form`, filled from the command line.  --help prints and exits (SystemExit 0).
+    """An instance of the dataclass `form`, filled from the command line.  --help prints, and raises `HelpShown`.
 
     others     names that are no flags, but that its flag --option takes: whoever types one as a flag is told
     elsewhere  names that are flags of something else -> of what
@@ -66,7 +66,7 @@ def parse(
             # tyro writes usage and description on one line each, however long that gets.
             rest = page.getvalue().split("\n", 1)[1].replace(_ABOUT, paragraphs(form.__doc__ or ""))
             print(f"usage: {prog} [options]\n{rest}", end="")
-            raise
+            raise HelpShown from None
         raise InputError(_what_is_wrong(form, words, box.getvalue())) from None
     if box.getvalue():  # a warning; not even nothing can be written where a disk is full
         sys.stderr.write(box.getvalue())
@@ -157,9 +157,15 @@ def _what_is_wrong(form: type, words: Sequence[str], box: str) -> str:
         return " ".join(text.split())  # a box we cannot read: all of it, on one line
     must = allowed(_flags(form)[flag])
     if not given(words, flag.lstrip("-")):
-        return f"{flag} is missing: must be {must}"
+        return f"{flag} is missing{_slip(words, flag, _flags(form))}: must be {must}"
     typed = _typed(words, flag)
     return f"{flag} = {typed!r}: must be {must}" if typed else f"{flag} has no value: must be {must}"
+
+
+def _slip(words: Sequence[str], flag: str, known: Collection[str]) -> str:
+    """An option that there is not, if this one was probably meant by it; otherwise nothing."""
+    typed = [_flag(word.partition("=")[0].lstrip("-")) for word in words if word.startswith("--")]
+    return next((f" ({word} is no option)" for word in typed if word not in known and did_you_mean(word, [flag])), "")
 
 
 def _without_value(words: Sequence[str]) -> str:

@@ -43,6 +43,8 @@ def open_run(folder: Path, command: str, *, step: int | None = None, device: str
         shipped = f"no shipped network of that name ({', '.join(names)})"
         raise InputError(f"{folder}{hint}: there is no such folder, and {shipped}")
     require_folder(folder)
+    if str(folder) in zoo.names():
+        say(f"{folder}: the folder here, not the shipped network of that name")
     if not (folder / RUN).exists():
         if (folder / STUDY).exists():
             runs = folder / "runs"

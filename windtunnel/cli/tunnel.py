@@ -18,7 +18,7 @@ import tyro
 
 from windtunnel import models, tunnels
 from windtunnel.cli.flags import shown
-from windtunnel.cli.pages import listed, paragraphs
+from windtunnel.cli.pages import HelpShown, listed, paragraphs
 from windtunnel.cli.parse import given, leading, parse
 from windtunnel.cli.plugins import of_ones_own
 from windtunnel.errors import InputError, require
@@ -37,7 +37,7 @@ def parse_tunnel(
     `then` names what its users type between the tunnel and the options, for the help; `others` as in `parse`."""
     if words and words[0] in ("-h", "--help"):
         print(_help(command, name, then))
-        raise SystemExit(0)
+        raise HelpShown
     chosen, rest = leading(name, words, f"a tunnel, one of {', '.join(tunnels.names())}")
     with of_ones_own("tunnel"):
         cls = tunnels.get(chosen)

@@ -90,7 +90,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
             logits = adapted(inputs.tokens, inputs.features, inputs.readout, **tapped)
     except (InputError, torch.OutOfMemoryError):
         raise
-    except Exception as error:  # whatever a foreign forward raises, the user is told in one line
+    except (Exception, SystemExit) as error:  # whatever a foreign forward raises, the user is told in one line
         forward = adapted.module.forward if isinstance(adapted, Adapted) else adapted.forward
         if reason := misfit(forward, inputs.tokens, inputs.features, inputs.readout, **tapped):
             raise InputError(f"model {name}: forward must take (tokens, features, readout) ({reason})") from error

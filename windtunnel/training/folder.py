@@ -66,13 +66,16 @@ class RunFolder:
                 "unknown: restore recipe.json, or use another folder"
             )
 
-    def require_no_study(self) -> None:
-        """Raise where a study is kept: its files and those of a run must not be mixed."""
+    def require_free(self) -> None:
+        """Raise within a study or another run: their files and those of a run must not be mixed."""
         place = self.path.resolve()
         if (place / STUDY).exists():
             raise InputError(f"{self.path}: holds a study, not a run: must be another folder")
         if place.name in OF_STUDY and (place.parent / STUDY).exists():
             raise InputError(f"{self.path}: is a part of the study in {place.parent}: must be another folder")
+        for above in place.parents:
+            if all((above / name).exists() for name in ("recipe.json", "environment.json")):
+                raise InputError(f"{self.path}: lies within the run in {above}: must be another folder")
 
     def create(self, recipe: Recipe, spec: dict[str, Any] | None, parameters: int | None = None) -> None:
         """Start a run here, of a model of that shape and so many parameters."""

@@ -82,7 +82,7 @@ def _require_gradient(network: nn.Module, recipe: Recipe) -> None:
             F.cross_entropy(logits.flatten(0, 1).float(), two.labels.to(logits.device).flatten()).backward()
     except (InputError, torch.OutOfMemoryError):
         raise
-    except Exception as error:  # whatever a foreign module raises, the user is told in one line
+    except (Exception, SystemExit) as error:  # whatever a foreign module raises, the user is told in one line
         raise InputError(f"model {name}: a training step failed ({accident(error)})") from error
 
 

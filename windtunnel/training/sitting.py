@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from windtunnel.accidents import accident, is_of_memory
 from windtunnel.environment import environment
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import NotNumbers
@@ -85,7 +86,7 @@ class Sitting:
                     self.say(f"{folder.path} is finished ({recipe.steps} steps); nothing to do{self._own()}")
                     return Run(recipe, path=folder.path, device=self.device, factory=self.factory)
                 standing = self._standing(folder)
-                self.say(f"continuing {folder.path} from step {standing} of {recipe.steps}{self._own()}")
+                self.say(f"continuing {folder.path} from step {standing}{self._own()}")
             else:
                 folder.require_known()
                 folder.create(recipe, *self.shape)
@@ -149,9 +150,13 @@ class Sitting:
         folder.recipe()
 
     def _standing(self, folder: RunFolder) -> str:
-        """The step, or where seeds stand at different ones the steps, that training goes on from."""
-        steps = {max(0, folder.seed(seed).resume_step(self.earlier)) for seed in self.recipe.seeds}
-        return " to ".join(map(str, sorted({min(steps), max(steps)})))
+        """The step that training goes on from, or where seeds stand at different ones the first and the last of them;
+        and how many seeds are finished."""
+        every = [max(0, folder.seed(seed).resume_step(self.earlier)) for seed in self.recipe.seeds]
+        steps = [step for step in every if step < self.recipe.steps] or every  # those at the end may lack their weights
+        told = " to ".join(map(str, sorted({min(steps), max(steps)}))) + f" of {self.recipe.steps}"
+        ended = len(every) - len(steps)
+        return told + f" ({ended} of {len(every)} seeds are finished)" * bool(ended)
 
     def _train_group(self, seeds: tuple[int, ...], folder: RunFolder | None, stop: StopRequest) -> bool:
         """Take some seeds to the end together.  False if stopped before it; everything is saved then.
@@ -177,6 +182,12 @@ class Sitting:
             step = self._advance(networks, begun, folder, stop, watch)
         except torch.cuda.OutOfMemoryError:
             step = None  # leave this block first: the error still holds on to the tensors of the failed step
+        except InputError:
+            raise
+        except (Exception, SystemExit) as error:
+            if is_of_memory(error) or (self._ours and not is_foreign(self.recipe.tunnel)):
+                raise  # the latter is a mistake of ours, to be seen whole
+            raise self._accident(networks[0], folder, error) from error
         if step is None:
             raise out_of_memory(networks)
         halted = step < self.recipe.steps
@@ -301,6 +312,7 @@ class Sitting:
         return late or stop.requested
 
     def _report(self, networks: list[Network], step: int, folder: RunFolder | None, rate: float | None) -> None:
+        """Validate each, keep that and tell it; rate: sequences/s of all together."""
         for network in networks:
             loss_bits = network.take_loss_bits() if step else None
             try:
@@ -313,7 +325,7 @@ class Sitting:
             else:
                 self.history.setdefault(network.seed, []).append(record)
             told = {name: value for name, value in record.items() if value is not None}
-            self.tracker.log(network.seed, told | ({"sequences_per_s": rate} if rate else {}))
+            self.tracker.log(network.seed, told | ({"sequences_per_s": rate / len(networks)} if rate else {}))
 
     def _save(self, networks: list[Network], step: int, rungs: set[int], folder: RunFolder) -> None:
         for network in networks:
@@ -332,6 +344,14 @@ class Sitting:
                 broken, what = step, f"the weights were not finite after step {step}"
             if broken >= 0:
                 raise self._diverged(network, folder, what, broken)
+
+    def _accident(self, network: Network, folder: RunFolder | None, error: BaseException) -> InputError:
+        """Of code of the user's, which may fail at the full batch alone, or later than any rehearsal."""
+        step, saved = int(network.step), "nothing was saved"
+        if folder is not None:
+            saved = _saved(folder.seed(network.seed), step + 1)  # no saved number is to blame
+        whose = f"model {self.recipe.model} on {type(self.recipe.tunnel).__name__}"
+        return InputError(f"{whose}: training failed after step {step} ({accident(error)}); {saved}")
 
     def _diverged(self, network: Network, folder: RunFolder | None, what: str, step: int) -> Diverged:
         saved = "there is no checkpoint" if folder is None else _saved(folder.seed(network.seed), step)

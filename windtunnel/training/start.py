@@ -91,7 +91,7 @@ def train(
     shape = Shape()
     if out is None or not RunFolder(out).exists():
         if out is not None:
-            RunFolder(out).require_no_study()
+            RunFolder(out).require_free()
         if never_peaks(recipe):  # a recipe that was given whole is trained as it is
             say(f"the warm-up of {recipe.schedule.warmup} steps is longer than the training, which has {recipe.steps}")
         shape = rehearse(recipe, factory)

@@ -20,8 +20,8 @@ class Tracker(Protocol):
         """Training begins or goes on."""
 
     def log(self, seed: int, record: dict[str, Any]) -> None:
-        """A validation record: step, loss_bits, kl_bits, …; and sequences_per_s, which files do not hold.  Records of
-        seeds that train together come in turns."""
+        """A validation record: step, loss_bits, kl_bits, …; and sequences_per_s, the seed's own, which files do not
+        hold.  Records of seeds that train together come in turns."""
 
     def finish(self) -> None:
         """Training ended, one way or another."""

@@ -1,0 +1,71 @@
+"""Code of one's own that fails while it is trained: one line, nothing lost, and no success that was none."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from tests.training.cases import BIJECTION, Counts, one_line
+from windtunnel.errors import InputError
+from windtunnel.training import train
+
+FEW = {"steps": 6, "batch": 4, "validate_every": 2, "validation_episodes": 8, "checkpoint_every": 2, "device": "cpu"}
+
+
+def at_step(step, accident):
+    """A module that meets with an accident when it is trained for the so-manieth time."""
+
+    class Fragile(Counts):
+        trained = 0
+
+        def forward(self, tokens, features, readout):
+            if self.training and torch.is_grad_enabled() and len(tokens) == FEW["batch"]:
+                Fragile.trained += 1
+                if Fragile.trained == step:
+                    accident()
+            return super().forward(tokens, features, readout)
+
+    return Fragile
+
+
+def slip():
+    raise ValueError("too many episodes\nand a long story")
+
+
+@pytest.mark.parametrize(
+    ("accident", "told"),
+    [(slip, r"ValueError in test_own_accidents\.py:\d+: too many episodes"), (sys.exit, "SystemExit")],
+)
+def test_an_accident_at_the_full_batch_alone_is_one_line(tmp_path, accident, told):
+    with pytest.raises(InputError, match=told) as error:
+        train(BIJECTION, at_step(1, accident), out=tmp_path / "run", **FEW)
+    line = one_line(error)
+    assert line.startswith("model Fragile on Bijection: training failed after step 0 (")
+    assert line.endswith("; there is no checkpoint yet")
+
+
+def test_a_later_accident_loses_nothing_that_was_saved(tmp_path):
+    Fragile = at_step(6, slip)
+    with pytest.raises(InputError, match=r"failed after step 5 .*; the last good checkpoint is step 4$"):
+        train(BIJECTION, Fragile, out=tmp_path / "run", **FEW)
+    run = train(BIJECTION, Fragile, out=tmp_path / "run", **FEW)  # mended: it goes on from there
+    whole = train(BIJECTION, Fragile, out=tmp_path / "whole", **FEW)
+    assert run.finished
+    for name, value in whole.models[0].state_dict().items():
+        assert torch.equal(run.models[0].state_dict()[name], value)
+
+
+def test_without_a_folder_nothing_was_saved():
+    with pytest.raises(InputError, match=r"training failed after step 2 .*; nothing was saved$"):
+        train(BIJECTION, at_step(3, slip), **FEW)
+
+
+def test_a_mistake_of_ours_is_seen_whole(monkeypatch):
+    def broken(network):
+        raise ValueError("ours")
+
+    monkeypatch.setattr("windtunnel.training.network.Network.loss", broken)
+    with pytest.raises(ValueError, match=r"^ours$"):
+        train(BIJECTION, "mlp", params=2000, **FEW)
