@@ -14,6 +14,11 @@ from windtunnel.errors import InputError
 from windtunnel.study import compare
 from windtunnel.study.quantity import Quantity
 
+COMPARED = {
+    "kl_bits": "KL, bits",
+    "entropy_mae_bits": "entropy error per sequence, bits",
+    "curve_mae_bits": "of the averaged curve, bits",
+}
 PAIRED = (
     "Ratios are geometric means over seeds, paired, with 95% intervals: an interval that includes 1 is no evidence of a"
     " change."
@@ -27,7 +32,8 @@ def again_part(first: Path, again: Path, before: Path, attempts: Path) -> list[s
     attempts   at times to fidelity: they train recipes too, until the last target is met
     """
     say = f"{PAIRED} Even the same seed on the same code need not come out the same twice, because a GPU may add"
-    say += " in another order."
+    say += " in another order. The error of the averaged curve is what is left where errors of both signs cancel: it"
+    say += " differs most from one training to the next."
     early = (
         "*Then* is from before we wrote kernels for the residual addition, the norm and the GELU; the Transformer's"
         " attention already had one. The LSTM uses none of these kernels, so its row shows the effect of all other"
@@ -73,12 +79,12 @@ def _side_by_side(
             raise InputError(f"{path}: must be of the same recipe and seeds as {first / path.name}")
         seeds = tuple(after["recipe"]["seeds"])
         told = [after["name"]]
-        for name in ("kl_bits", "entropy_mae_bits"):
+        for name in COMPARED:
             old, new = (result["scores"]["home"][name] for result in (before, after))
             told += [interval(old), interval(new), _ratio(new, old, seeds)]
         rows.append([*told, f"{commit_of(before['environment'])} → {commit_of(after['environment'])}"])
-    parts = [[f"{what}: {words[0]}", words[1], "ratio"] for what in ("KL, bits", "entropy error, bits")]
-    return table(["recipe", *parts[0], *parts[1], "commits"], rows)
+    columns = [column for what in COMPARED.values() for column in (f"{what}: {words[0]}", words[1], "ratio")]
+    return table(["recipe", *columns, "commits"], rows)
 
 
 def _ratio(new: dict[str, Any], old: dict[str, Any], seeds: tuple[int, ...]) -> str:

@@ -76,7 +76,7 @@ def page(results: Path, study: StudyFolder | None) -> str:
         " failed.",
         "",
     ]
-    lines += closeness_part.part(results / "h200" / "reach", study)
+    lines += closeness_part.part(results / "h200" / "reach", results / "h200" / "reach-again", study)
     lines += reach_part(results / "h200" / "reach")
     folders = ("reach", "reach-again", "reach-before", "records")
     lines += again_part.again_part(*(results / "h200" / name for name in folders))
