@@ -83,8 +83,8 @@ def test_a_word_without_an_option(word):
         parse(Form, ["--rate", "1", word], "prog")
 
 
-def test_a_missing_option_tells_what_was_typed_for_it():
-    with pytest.raises(InputError, match=r"^--rate is missing \(--rat is no option\): must be a number$"):
+def test_an_option_that_there_is_not_is_told_before_one_that_is_missing():
+    with pytest.raises(InputError, match=r"^unknown option '--rat' \(did you mean --rate\?\): must be one of --rate, "):
         parse(Form, ["--rat", "1", "--count", "3"], "prog")
     with pytest.raises(InputError, match=r"^--rate is missing: must be a number$"):
         parse(Form, ["--count", "3"], "prog")

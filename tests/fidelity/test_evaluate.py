@@ -330,6 +330,13 @@ def test_a_score_prints_as_a_table():
     assert len(text.splitlines()) == 9
 
 
+def test_where_it_is_only_named_a_score_takes_one_line():
+    score = evaluate(tempered(0.5), Shown(), episodes=1500)
+    told = repr(score)
+    assert told == f"<Score KL {score.kl_bits} bits on {Shown()}, all readouts, 1,500 episodes>"
+    assert repr(score.tv) == f"<Estimate {score.tv}, over sequences, 1,500 episodes>"
+
+
 def test_whole_numbers_of_numpy_are_as_good_as_plain_ones():
     numbers = {"episodes": np.int64(20), "seed": np.uint32(3), "chunk": np.int16(8)}
     theirs = evaluate(Uniform(np.int64(4)), Shown(), **numbers)

@@ -69,6 +69,19 @@ class Softmaxed(Bag):
         return super().forward(tokens, features, readout).softmax(-1)
 
 
+def test_a_forward_that_changes_its_inputs_is_refused():
+    """Whoever is scored on the same episodes afterwards would read something else."""
+
+    class Erasing(Bag):
+        def forward(self, tokens, features, readout):
+            logits = super().forward(tokens, features, readout)
+            tokens.zero_()
+            return logits
+
+    with pytest.raises(InputError, match=r"^model Erasing: forward must leave tokens, features and readout as they"):
+        models.build(Erasing, TUNNELS["bijection"])
+
+
 def test_probabilities_instead_of_logits_are_refused():
     """They train, badly: the softmax of a softmax cannot be sure of anything."""
     with pytest.raises(

@@ -92,11 +92,30 @@ class Strict(Bag):
         return super().forward(tokens, features, readout)
 
 
+class Fussy(Ahead):
+    """Reads ahead, and fails on the first sequence that is not the one it was shown first."""
+
+    shown, failed = None, False
+
+    def forward(self, tokens, features, readout):
+        self.shown = tokens if self.shown is None else self.shown
+        if not self.failed and not torch.equal(tokens, self.shown):
+            self.failed = True
+            raise ValueError("never seen")
+        return super().forward(tokens, features, readout)
+
+
 def test_what_is_random_or_reads_real_episodes_only_is_not_accused():
     state = torch.get_rng_state()
     assert models.build(Dice, TUNNEL)
-    assert models.build(Strict, Bijection(symbols=4, length=4))
+    with pytest.warns(UserWarning, match="model Strict: that it is causal could not be tested, as its forward fails"):
+        assert models.build(Strict, Bijection(symbols=4, length=4))
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_forward_that_fails_on_one_sequence_is_asked_for_another():
+    with pytest.raises(InputError, match="must be causal"):
+        models.build(Fussy, TUNNEL)
 
 
 def test_a_class_of_our_own_kind_is_looked_at_too():

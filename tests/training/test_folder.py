@@ -258,7 +258,9 @@ def test_a_run_is_not_kept_within_another(tmp_path):
     for place in ("inner", "seed-0", "deep/down"):
         with pytest.raises(InputError, match=r"lies within the run in .*run: must be another folder$"):
             train(recipe=RECIPE, out=tmp_path / "run" / place, device="cpu")
-    assert contents(tmp_path / "run") == before
+    with pytest.raises(InputError, match=r"holds other runs \(run\): must be a folder of its own$"):
+        train(recipe=RECIPE, out=tmp_path, device="cpu")
+    assert contents(tmp_path / "run") == before and [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_one_seed_that_has_to_go_back_does_not_keep_another_s_weights_from_being_made_again(tmp_path):

@@ -47,6 +47,19 @@ def test_muon_takes_the_matrices_inside_the_blocks(variant):
     assert all(matrix.ndim == 2 for matrix in matrices_of(network))
 
 
+def test_matrices_of_a_module_of_ones_own():
+    """Those of any recurrent layer and of linear maps, but for one that is called head."""
+
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix, self.out, self.head = nn.GRU(4, 6), nn.Linear(6, 5), nn.Linear(5, 3)
+
+    own = Own()
+    names = {id(parameter): name for name, parameter in own.named_parameters()}
+    assert [names[id(matrix)] for matrix in matrices_of(own)] == ["mix.weight_ih_l0", "mix.weight_hh_l0", "out.weight"]
+
+
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_only_weights_of_linear_maps_embeddings_and_lstms_decay(variant, kind):

@@ -50,6 +50,19 @@ def test_the_recipe_for_a_pair_is_the_standard_one_and_survives_json(pair):
     assert (recipe.tunnel, recipe.model) == (tunnel, pair[1])
 
 
+def test_a_world_of_ones_own_has_no_recipe_of_ours_for_its_name():
+    class Recall(Urn):
+        """Another world, of the same name."""
+
+    ours, own = recipe_for(TUNNELS[3], "transformer"), recipe_for(Recall(), "transformer")
+    assert ours.name == own.name == "recall-transformer"
+    assert "positions" in ours.model_options and "positions" not in own.model_options
+
+
+def test_equal_recipes_have_equal_hashes():
+    assert hash(quick(BIJECTION, "mamba")) == hash(quick(BIJECTION, "mamba"))
+
+
 @pytest.mark.parametrize("make", [quick, generic])
 @pytest.mark.parametrize("tunnel", TUNNELS, ids=lambda tunnel: type(tunnel).__name__)
 def test_quick_and_generic_recipes_are_the_same_after_json(make, tunnel):

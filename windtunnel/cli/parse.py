@@ -67,6 +67,8 @@ def parse(
             rest = page.getvalue().split("\n", 1)[1].replace(_ABOUT, paragraphs(form.__doc__ or ""))
             print(f"usage: {prog} [options]\n{rest}", end="")
             raise HelpShown from None
+        if strange := _strange(words, form):  # perhaps a slip for the option that is missing
+            raise InputError(_why_strange(form, strange, words, prog, others, elsewhere)) from None
         raise InputError(_what_is_wrong(form, words, box.getvalue())) from None
     if box.getvalue():  # a warning; not even nothing can be written where a disk is full
         sys.stderr.write(box.getvalue())
@@ -74,8 +76,7 @@ def parse(
         if get_origin(hint) is tuple and given(words, flag.lstrip("-")) and not _typed(words, flag).strip(", "):
             raise InputError(f"{flag} has no value: must be {allowed(hint)}")  # to tyro none at all is some
     if strangers:
-        known = _is_an_option(strangers, others) or _is_split(strangers, words)
-        raise InputError(known or _what_is_unknown(form, strangers[0], prog) + _owner(strangers[0], elsewhere))
+        raise InputError(_why_strange(form, strangers, words, prog, others, elsewhere))
     _require_sizes(filled)
     return filled
 
@@ -157,15 +158,30 @@ def _what_is_wrong(form: type, words: Sequence[str], box: str) -> str:
         return " ".join(text.split())  # a box we cannot read: all of it, on one line
     must = allowed(_flags(form)[flag])
     if not given(words, flag.lstrip("-")):
-        return f"{flag} is missing{_slip(words, flag, _flags(form))}: must be {must}"
+        return f"{flag} is missing: must be {must}"
     typed = _typed(words, flag)
     return f"{flag} = {typed!r}: must be {must}" if typed else f"{flag} has no value: must be {must}"
 
 
-def _slip(words: Sequence[str], flag: str, known: Collection[str]) -> str:
-    """An option that there is not, if this one was probably meant by it; otherwise nothing."""
-    typed = [_flag(word.partition("=")[0].lstrip("-")) for word in words if word.startswith("--")]
-    return next((f" ({word} is no option)" for word in typed if word not in known and did_you_mean(word, [flag])), "")
+def _strange(words: Sequence[str], form: type) -> list[str]:
+    """The words from the first flag on that is none of the form's; nothing where there is no such flag."""
+    known = _flags(form)
+    flags = [_flag(word.partition("=")[0][2:]) if word.startswith("--") else "" for word in words]
+    first = next((place for place, flag in enumerate(flags) if flag and flag not in known), len(words))
+    return list(words[first:])
+
+
+def _why_strange(
+    form: type,
+    strangers: Sequence[str],
+    words: Sequence[str],
+    prog: str,
+    others: Collection[str],
+    elsewhere: Mapping[str, str] | None,
+) -> str:
+    """One line for the first of some words that are no option, nor the value of one."""
+    known = _is_an_option(strangers, others) or _is_split(strangers, words)
+    return known or _what_is_unknown(form, strangers[0], prog) + _owner(strangers[0], elsewhere)
 
 
 def _without_value(words: Sequence[str]) -> str:

@@ -94,6 +94,8 @@ def require_finished(folder: Path) -> None:
 def require_shown(folder: Path, command: str) -> None:
     """Raise unless there is something here to make a page of: a study, a run that is all the way, runs below; a folder
     that only holds a study further down would make a page without it."""
+    if is_shipped(folder):
+        raise InputError(f"{folder}: is a shipped network, with no folder to make a page of: must be a run or a study")
     require_folder(folder)
     RunFolder(folder).require_known()
     require_finished(folder)

@@ -11,7 +11,7 @@ from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.place import require_shown
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require
 from windtunnel.report import Asked, Source, read, write_page
 from windtunnel.report.figures import missing
 from windtunnel.training.files import require_writable
@@ -54,6 +54,7 @@ def made(folder: Path, options: Report, by: Asked | None = None) -> tuple[Source
     out = options.out or folder / "report.html"
     if out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a file, not a folder")
+    require(out.suffix in (".html", ".htm"), "--out", str(out), "a file that ends in .html, for browsers to know it")
     require_shown(folder, "report")
     device = require_device(options.device or default_device())
     require_writable(out)  # before the minutes of looking into networks

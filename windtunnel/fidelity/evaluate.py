@@ -80,7 +80,8 @@ def evaluate(
 
 
 class Watch(Protocol):
-    """Sums of somebody else's, made from the same reading (`windtunnel.study.sharing` has one)."""
+    """A listener to `evaluate_parts`: it is handed every chunk of episodes and every prediction, and may add up what it
+    likes, so that no network has to read the episodes twice (`windtunnel.study.sharing` has one)."""
 
     def begin(self, batch: Episodes) -> None:
         """The next episodes."""

@@ -27,7 +27,7 @@ ROUNDING = 1e-12  # bits (or shares): what the double-precision sums behind a sc
 Scale = Literal["log", "linear"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Estimate:
     """A mean with its 95% interval.
 
@@ -56,6 +56,9 @@ class Estimate:
     def typical(self) -> float:
         """Geometric mean of per_seed: what a log-scale interval is about.  0 if some value is 0."""
         return geometric_mean(self.per_seed)
+
+    def __repr__(self) -> str:
+        return f"<Estimate {self}, over {self.over}, {self.episodes:,} episodes>"
 
     def __format__(self, spec: str) -> str:
         """`0.0470 [0.0461, 0.0480]`; the spec applies to each number.  Where seeds differ so much that the mean lies

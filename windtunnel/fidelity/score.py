@@ -23,7 +23,7 @@ OUT_OF_REACH = "accuracy is above that of the exact belief, which no honest pred
 """Told beside a score that is `out_of_reach`."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Score:
     """How far R networks are from the exact belief.  K readouts; errors in bits where the name says so.
 
@@ -100,6 +100,9 @@ class Score:
                 "by_entropy": self.by_entropy.rows(),
             }
         )
+
+    def __repr__(self) -> str:
+        return f"<Score KL {self.kl_bits} bits on {self.tunnel}, {self.subset}, {self.episodes:,} episodes>"
 
     def __str__(self) -> str:
         networks = len(self.kl_bits.per_seed)

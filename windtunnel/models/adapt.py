@@ -13,6 +13,7 @@ is handed one, and the instruments can read what it passes through `windtunnel.m
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,7 +33,8 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs, require_inputs
 
 LOOKAHEAD = 1e-4  # share of the largest logit: rounding in float32 stays far below, a glance ahead seldom does
-OTHERS = 16  # episodes among which one is found that goes on differently
+OTHERS = 16  # episodes among which some are found that go on differently
+ENDINGS = 4  # of these, how many are tried where a forward fails on one
 
 
 class Adapted(nn.Module):
@@ -83,6 +85,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
         raise InputError(f"model {name} returned {type(module).__name__}: must be a torch.nn.Module")
     adapted = module if isinstance(module, SequenceModel | Adapted) else Adapted(module, name)
     inputs = tunnel.sample(2, dtype=torch.float32).inputs.to(home(module))
+    before = [part.clone() for part in _parts(inputs)]
     record = Record()
     tapped = {"tap": record} if getattr(adapted, "has_taps", False) else {}
     try:
@@ -95,6 +98,8 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
         if reason := misfit(forward, inputs.tokens, inputs.features, inputs.readout, **tapped):
             raise InputError(f"model {name}: forward must take (tokens, features, readout) ({reason})") from error
         raise InputError(f"model {name}: forward failed on {_told(inputs)} ({accident(error)})") from error
+    if not all(map(torch.equal, _parts(inputs), before)):  # others read them too
+        raise InputError(f"model {name}: forward must leave tokens, features and readout as they are, or copy them")
     wanted = (2, tunnel.readouts, tunnel.classes)
     got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if got != wanted:
@@ -106,6 +111,10 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
         adapted.sizes = Sizes.of(tunnel)
         adapted.shapes = {label: (1, *value.shape[1:]) for label, value in record.tensors().items()}
     return adapted
+
+
+def _parts(inputs: Inputs) -> list[Tensor]:
+    return [part for part in (inputs.tokens, inputs.features, inputs.readout) if part is not None]
 
 
 def _are_probabilities(logits: Float[Tensor, "n K C"]) -> bool:
@@ -120,36 +129,48 @@ def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) ->
     """Refuse a model whose prediction at the first readout changes when only later inputs do.
 
     A causal one computes that prediction from the same numbers again, so it moves by rounding at most, if at all.  One
-    that gives something else when merely asked twice is random, and nothing can be told.
+    that gives something else when merely asked twice is random, and nothing can be told.  One that reads episodes but
+    none that is put together from two, because it looks for what cannot be, is let through with a warning.
     """
     inputs = tunnel.sample(2, dtype=torch.float32).inputs
     first = int(inputs.readout[0])
-    same, other = (x.to(home(model)) for x in (inputs, _going_on_differently(tunnel, inputs, first)))
-    try:
-        with evaluation_mode([model]), _precisions(model) as eps:
-            asked, again, changed = (model(x.tokens, x.features, x.readout).double() for x in (same, same, other))
-    except Exception:  # it reads real episodes, as `adapt` has seen; one that is put together need not make sense to it
-        return
-    tolerance = max(LOOKAHEAD, 8 * max(eps, default=0.0))
-    if _apart(asked, changed) > tolerance >= _apart(asked, again):
-        told = f"its prediction at position {first} changed when only later tokens did"
-        raise InputError(f"model {name}: must be causal; {told}")
+    same, *others = (x.to(home(model)) for x in (inputs, *_going_on_differently(tunnel, inputs, first)))
+    failed: Exception | None = None
+    with evaluation_mode([model]), _precisions(model) as eps:
+        for other in others:
+            try:
+                asked, again, changed = (model(x.tokens, x.features, x.readout).double() for x in (same, same, other))
+            except Exception as error:
+                failed = error
+                continue
+            tolerance = max(LOOKAHEAD, 8 * max(eps, default=0.0))
+            if _apart(asked, changed) > tolerance >= _apart(asked, again):
+                told = f"its prediction at position {first} changed when only later tokens did"
+                raise InputError(f"model {name}: must be causal; {told}")
+            return
+    if failed is not None:
+        told = f"its forward fails where a sequence goes on as another does ({accident(failed)})"
+        warnings.warn(f"model {name}: that it is causal could not be tested, as {told}", stacklevel=2)
 
 
-def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> Inputs:
-    """The same inputs up to position `first`; then those of another episode, the one that differs from them most.
+def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> list[Inputs]:
+    """The same inputs up to position `first`; then those of another episode: of some, the ones that differ from them
+    most come first.
 
     Taken from an episode, every token is one that may stand at its position: a model may rely on the layout.
     """
     later = slice(first + 1, None)
     others = tunnel.sample(OTHERS, start=len(inputs), dtype=torch.float32).inputs
     unlike = (others.tokens[:, None, later] != inputs.tokens[:, later]).sum((1, 2))
-    other = others[unlike.argmax()]
-    tokens, features = inputs.tokens.clone(), None if inputs.features is None else inputs.features.clone()
-    tokens[:, later] = other.tokens[:, later]
-    if features is not None and other.features is not None:
-        features[:, later] = other.features[:, later]
-    return Inputs(tokens, features, inputs.readout)
+    found = []
+    for number in unlike.argsort(descending=True, stable=True)[:ENDINGS].tolist():
+        other = others[number]
+        tokens, features = inputs.tokens.clone(), None if inputs.features is None else inputs.features.clone()
+        tokens[:, later] = other.tokens[:, later]
+        if features is not None and other.features is not None:
+            features[:, later] = other.features[:, later]
+        found.append(Inputs(tokens, features, inputs.readout))
+    return found
 
 
 def _apart(a: Tensor, b: Tensor) -> float:
@@ -179,7 +200,8 @@ def _precisions(model: nn.Module) -> Iterator[set[float]]:
 
 
 def _told(inputs: Inputs) -> str:
-    """What a forward was given, as far as it may have met what it has no room for."""
+    """The shapes of the inputs that a forward failed on, and the range of their tokens: it often fails because it was
+    built for shorter sequences or fewer tokens."""
     tokens, features = inputs.tokens, inputs.features
     wide = "None" if features is None else tuple(features.shape)
     few = f"tokens {tuple(tokens.shape)} from {int(tokens.min())} to {int(tokens.max())}"

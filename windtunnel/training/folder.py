@@ -34,6 +34,7 @@ from windtunnel.training.seed_folder import TRAINED, SeedFolder
 
 FORMAT = 1
 STUDY, OF_STUDY = "study.json", ("cells", "runs", "sweeps")  # by which the folder of a study is known; folders in it
+_EVERY_RUN = ("recipe.json", "environment.json")
 _TIMING = {"seeds": lambda value: isinstance(value, list), "train_s": is_json_number, "setup_s": is_json_number}
 
 
@@ -67,15 +68,17 @@ class RunFolder:
             )
 
     def require_free(self) -> None:
-        """Raise within a study or another run: their files and those of a run must not be mixed."""
+        """Raise within a study or another run, and where other runs are kept: their files and those of a run must not
+        be mixed."""
         place = self.path.resolve()
         if (place / STUDY).exists():
             raise InputError(f"{self.path}: holds a study, not a run: must be another folder")
         if place.name in OF_STUDY and (place.parent / STUDY).exists():
             raise InputError(f"{self.path}: is a part of the study in {place.parent}: must be another folder")
-        for above in place.parents:
-            if all((above / name).exists() for name in ("recipe.json", "environment.json")):
-                raise InputError(f"{self.path}: lies within the run in {above}: must be another folder")
+        if above := next(filter(_is_run, place.parents), None):
+            raise InputError(f"{self.path}: lies within the run in {above}: must be another folder")
+        if below := next(filter(_is_run, sorted(place.glob("[!.]*"))), None):
+            raise InputError(f"{self.path}: holds other runs ({below.name}): must be a folder of its own")
 
     def create(self, recipe: Recipe, spec: dict[str, Any] | None, parameters: int | None = None) -> None:
         """Start a run here, of a model of that shape and so many parameters."""
@@ -150,3 +153,7 @@ class RunFolder:
     def seed(self, seed: int) -> SeedFolder:
         """The part that belongs to one seed."""
         return SeedFolder(self.path / f"seed-{seed}")
+
+
+def _is_run(folder: Path) -> bool:
+    return all((folder / name).exists() for name in _EVERY_RUN)

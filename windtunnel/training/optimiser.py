@@ -78,18 +78,20 @@ def finish_together(steppers: Sequence[Stepper], shares: Sequence[float | Tensor
 
 
 def matrices_of(network: nn.Module) -> list[Tensor]:
-    """The weight matrices between embedding and head: those of linear maps, and the recurrent ones of an LSTM."""
+    """The weight matrices between embedding and head: those of linear maps but for one called so, and all of recurrent
+    layers (LSTM, GRU, RNN)."""
     found: list[Tensor] = []
     for name, module in network.named_modules():
         if isinstance(module, nn.Linear) and name.split(".")[-1] not in ("head", "features"):
             found.append(module.weight)
-        elif isinstance(module, nn.LSTM):
+        elif isinstance(module, nn.RNNBase):
             found += [p for label, p in module.named_parameters() if label.startswith("weight")]
     return list({id(matrix): matrix for matrix in found if matrix.requires_grad}.values())  # tied ones once
 
 
 def _decayed(network: nn.Module) -> list[Tensor]:
-    """Weights that decay: of linear maps, embeddings and LSTMs.  Not biases, norms, convolutions or state matrices."""
-    modules = [module for module in network.modules() if isinstance(module, nn.Linear | nn.Embedding | nn.LSTM)]
+    """Weights that decay: of linear maps, embeddings and recurrent layers.  Not biases, norms, convolutions or state
+    matrices."""
+    modules = [module for module in network.modules() if isinstance(module, nn.Linear | nn.Embedding | nn.RNNBase)]
     named = [pair for module in modules for pair in module.named_parameters(recurse=False)]
     return [parameter for name, parameter in named if name.startswith("weight")]

@@ -29,7 +29,9 @@ class Optimiser:
     """How weights move.
 
     `adamw` moves everything with AdamW at `lr`.  `muon` moves the weight matrices inside the blocks with Muon at
-    `muon_lr` (orthogonalised momentum) and the rest (embeddings, head, norms, biases) with AdamW at `lr`.
+    `muon_lr` (orthogonalised momentum) and the rest (embeddings, head, norms, biases) with AdamW at `lr`.  In a module
+    of your own the matrices inside are those of every nn.Linear that is not called `head` or `features`, and of every
+    nn.LSTM, nn.GRU and nn.RNN: call the last map `head`, as ours do.
     """
 
     kind: Literal["adamw", "muon"] = "adamw"
@@ -89,7 +91,7 @@ class Recipe:
     tunnel: Tunnel
     model: str = "transformer"
     """Architecture: a name that `models.build` knows."""
-    model_options: dict[str, Any] = field(default_factory=dict)
+    model_options: dict[str, Any] = field(default_factory=dict, hash=False)
     """Options of `models.build`: params, or depth, width, heads, …"""
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()

@@ -11,6 +11,7 @@ from windtunnel.models.registry import find, is_built_in
 from windtunnel.training.recipe import Optimiser, Recipe, Schedule
 from windtunnel.training.standard import STANDARD, base
 from windtunnel.tunnels import Tunnel
+from windtunnel.tunnels.checking import is_foreign
 
 PRESETS = ("standard", "quick")
 
@@ -64,7 +65,7 @@ def standard(tunnel: Tunnel, model: str) -> Recipe:
     Tuned where `standard.py` has a function for the pair; for the other built-in architectures what those share.
     """
     world = type(tunnel).__name__.lower()
-    build = STANDARD.get((world, model))
+    build = None if is_foreign(tunnel) else STANDARD.get((world, model))  # one's own may have the name of one of ours
     if build:
         return build(tunnel)
     return base(tunnel, model, f"{world}-{model}") if is_built_in(model) else generic(tunnel, model)

@@ -58,8 +58,8 @@ def train(
     recipe          start from this recipe; it brings its own tunnel and model (a factory must be given again)
     seeds           how many networks (seeds 0, 1, …), or which seeds; on a GPU they train together, on a CPU as many
                     at a time as torch may use threads (modules and tunnels of your own one by one)
-    options         any field of `Recipe`, `Optimiser` or `Schedule` (steps=, batch=, lr=, …), or of the model
-                    (params=, depth=, width=, heads=, positions=, …)
+    options         fields of `Recipe` (steps=, batch=, …), of its `Optimiser` and `Schedule` (lr=, warmup=, …; the
+                    kind of optimiser is optimiser="adamw" or "muon"), or of the model (params=, depth=, width=, …)
     out             folder to keep the run in; make the same call again to continue it.  None: only in memory
     device          cpu or cuda; by default a GPU if there is one
     tracker         who is told of every validation: "print" for a line each on the error stream, "tensorboard",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,6 +93,16 @@ def test_a_record_falls_only_to_a_clear_improvement():
     judged = rulings([slower, clear, unclear, old])
     assert [v.kind for v in judged] == ["record", "no record", "beats", "no record"]
     assert records([old, unclear, clear, slower]) == [clear]
+
+
+def test_a_gain_smaller_than_the_time_between_two_looks_is_no_record():
+    """All seeds of a sitting pass at the same look, so any difference at all is p = 0.004."""
+    old = replace(attempt([5.25] * 5, "2026-01-01"), every_s=0.25)
+    same = replace(attempt([5.22] * 5, "2026-01-02"), every_s=0.25)
+    better = replace(attempt([4.99] * 5, "2026-01-03"), every_s=0.25)
+    judged = rulings([old, same, better])
+    assert [v.kind for v in judged] == ["record", "no record", "beats"]
+    assert judged[1].why == "p = 0.004 against 5.25 s, but by less than the 0.25 s between two looks"
 
 
 def test_an_attempt_is_judged_by_the_record_of_its_day():

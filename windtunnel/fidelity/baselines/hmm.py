@@ -106,8 +106,8 @@ class BlindFilter(_Filter):
 
     epsilon: float | None = None
     """Leave None to tune it."""
-    _tuning: int = field(default=4096, repr=False)
-    """Validation episodes to tune on."""
+    tuning_episodes: int = field(default=4096, repr=False)
+    """How many validation episodes to tune it on."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class BlindFilter(_Filter):
 
     def _believed(self, transition: Tensor) -> Tensor:
         states = self.tunnel.states
-        epsilon = tuned_epsilon(self.tunnel, self._tuning) if self.epsilon is None else self.epsilon
+        epsilon = tuned_epsilon(self.tunnel, self.tuning_episodes) if self.epsilon is None else self.epsilon
         identity = torch.eye(states, dtype=transition.dtype, device=transition.device)
         return ((1.0 - epsilon) * identity + epsilon / states)[..., None].expand_as(transition)
 
