@@ -39,7 +39,7 @@ def checkout(commit: str, folder: Path) -> None:
 
 
 def timed(words: list[str], tree: Path, out: Path) -> dict[str, float]:
-    """Seconds of the whole training, and the validation KL it ended with."""
+    """Seconds of the whole training, how many steps it had, and the validation scores it ended with."""
     start, used = time.perf_counter(), processor_seconds()
     command = [sys.executable, "-m", "windtunnel", "train", *words, "--out", str(out)]
     done = subprocess.run(command, cwd=tree, env=os.environ | {"PYTHONPATH": str(tree)}, capture_output=True, text=True)
@@ -47,8 +47,9 @@ def timed(words: list[str], tree: Path, out: Path) -> dict[str, float]:
         done.returncode == 0, "--train", " ".join(words), f"what both commits can train: {done.stderr.strip()[-300:]}"
     )
     seconds = time.perf_counter() - start
-    last = (out / "seed-0" / "metrics.jsonl").read_text().splitlines()[-1]
-    return {"seconds": seconds, "processor": processor_seconds() - used, "kl_bits": json.loads(last)["kl_bits"]}
+    last = json.loads((out / "seed-0" / "metrics.jsonl").read_text().splitlines()[-1])
+    scores = {name: last[name] for name in ("step", "kl_bits", "entropy_mae_bits")}
+    return {"seconds": seconds, "processor": processor_seconds() - used, **scores}
 
 
 def processor_seconds() -> float:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import again_part
 import closeness_part
+import goals_part
 import limit_part
+import quick_part
 from speed_parts import (
     bench_part,
     kernels_part,
@@ -81,6 +83,7 @@ def page(results: Path, study: StudyFolder | None) -> str:
     folders = ("reach", "reach-again", "reach-before", "records")
     lines += again_part.again_part(*(results / "h200" / name for name in folders))
     lines += again_part.precision_part(results / "h200" / "reach", results / "h200" / "reach-float32")
+    lines += goals_part.part(results)
     lines += training_part(sorted((results / "h200").glob("training*.json")))
     lines += pairs_part(results / "h200" / "records")
     lines += limit_part.part(results / "h200")
@@ -94,6 +97,7 @@ def page(results: Path, study: StudyFolder | None) -> str:
         results / "h200" / "growth.json", "Speed and memory as networks, batches and sequences grow, on a GPU"
     )
     lines += bench_part(results / "h200" / "compile.json", "Starting and compiling, on a GPU")
+    lines += quick_part.part(results / "cpu" / "against-e4632d6.json")
     lines += ways_part(results / "cpu" / "cpu-paths.json")
     lines += bench_part(results / "cpu" / "bench.json", "Where the time goes, on a CPU")
     return "\n".join(lines).rstrip() + "\n"

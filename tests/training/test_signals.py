@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a lost terminal as a wish.  (That a signal in mid-training saves is in `test_resume.py`.)"""
+"""Ctrl-C, SIGTERM and a lost terminal ask training to stop.  (That one in mid-training saves: in `test_resume.py`.)"""
 
 from __future__ import annotations
 

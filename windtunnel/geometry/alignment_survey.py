@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from torch import nn
 
 from windtunnel.geometry import alignment as pure
 from windtunnel.geometry.gather import ending, label, layer_of, named
-from windtunnel.geometry.measurement import Measurement, Missing
-from windtunnel.geometry.records import profile, scalar, unanswerable
+from windtunnel.geometry.measurement import Measurement, Missing, Result
+from windtunnel.geometry.records import Side, profile, scalar, unanswerable
 from windtunnel.geometry.stats import resampled_mean, resampled_ratio, resampling_weights
 from windtunnel.geometry.task import Target, attention_targets
 from windtunnel.models import trace
@@ -34,7 +35,7 @@ def patterns_at_readout(model: nn.Module, episodes: Episodes) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def alignment(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
+def alignment(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]) -> Result:
     """Entropy by layer, mass on the positions that matter, evenness over spent values, and their change with depth."""
     names = ending(named(model, episodes), ".attention.pattern")
     if not names:
@@ -67,7 +68,10 @@ def _entropy(patterns: np.ndarray, twins: list[np.ndarray], layers: list) -> lis
     return [*found, *_depth(name, own.mean(0), replicates, nulls, "bits", "below", where, with_fall=True)]
 
 
-def _mass(name: str, target: Target, patterns, twins, layers) -> list[Measurement]:
+def _mass(
+    name: str, target: Target, patterns: np.ndarray, twins: list[np.ndarray], layers: list[int | str]
+) -> list[Measurement]:
+    """Share of the attention that is on the target's positions, from patterns (n, L, H, K, T)."""
     rows, weights = pure.rows_of(target.mask), resampling_weights(len(patterns))
     own = pure.masses(patterns, target.mask)
     nulls = {"untrained": np.array([pure.masses(twin, target.mask).sum(0) / rows.sum() for twin in twins])}
@@ -90,7 +94,10 @@ def _reach(patterns: np.ndarray) -> np.ndarray:
     return (patterns.max((0, 1, 2)) > 0).sum(-1)
 
 
-def _evenness(tunnel: Bijection, episodes: Episodes, patterns, twins, layers) -> list[Measurement | Missing]:
+def _evenness(
+    tunnel: Bijection, episodes: Episodes, patterns: np.ndarray, twins: list[np.ndarray], layers: list[int | str]
+) -> list[Measurement | Missing]:
+    """How alike the attention is on each of the values shown so far, from patterns (n, L, H, K, T)."""
     tokens, readout = episodes.inputs.tokens.cpu().numpy(), episodes.inputs.readout.cpu().numpy()
     values = tunnel.symbols + np.arange(tunnel.symbols)
     stand = (tokens[:, :, None] == values).astype(np.float32)  # (n, T, V)
@@ -111,11 +118,23 @@ def _evenness(tunnel: Bijection, episodes: Episodes, patterns, twins, layers) ->
     return list(profile("evenness over spent values", value, replicates, nulls, layers=layers, note=note, where=where))
 
 
-def _depth(title, value, replicates, nulls, unit, side, where, with_fall: bool = False) -> list[Measurement]:
-    """How a table (L, H) changes with depth: slope per layer, and the share lost from first to last layer."""
+def _depth(
+    title: str,
+    value: np.ndarray,
+    replicates: np.ndarray,
+    nulls: Mapping[str, np.ndarray],
+    unit: str,
+    side: Side,
+    where: Mapping[str, Any],
+    with_fall: bool = False,
+) -> list[Measurement]:
+    """How a table (L, H) changes with depth: slope per layer, and the share lost from first to last layer.
+
+    Replicates and each null are several such tables, (B, L, H).
+    """
     if len(value) < 2:
         return []
-    changes: list[tuple[str, Callable, str, str]] = [("slope with depth", pure.slope, f"{unit}/layer", side)]
+    changes: list[tuple[str, Callable, str, Side]] = [("slope with depth", pure.slope, f"{unit}/layer", side)]
     if with_fall:
         changes.append(("fall from first to last layer", pure.fall, "share", "above"))
     found = []
@@ -133,7 +152,7 @@ def _depth(title, value, replicates, nulls, unit, side, where, with_fall: bool =
                 change(replicates.mean(-1)),
                 samples,
                 unit=of_unit,
-                side=of_side,  # type: ignore[arg-type]
+                side=of_side,
                 where=where,
                 arrays={"by layer": by_layer},
             )

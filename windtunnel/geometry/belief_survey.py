@@ -9,7 +9,7 @@ from torch import nn
 
 from windtunnel.geometry import beliefs as pure
 from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
-from windtunnel.geometry.measurement import COUNTED, Measurement, Missing
+from windtunnel.geometry.measurement import COUNTED, Measurement, Missing, Result
 from windtunnel.geometry.records import profile, unanswerable
 from windtunnel.geometry.ridge import Fold, errors, folds
 from windtunnel.geometry.simplex import polygon
@@ -24,8 +24,11 @@ PICTURED = 2000  # points of a simplex picture
 SAME = 1e-9  # probabilities that differ by less are equal
 NOTHING = 1e-5  # share of a variance: less is what a ridge leaves of that which it explains in full
 
+Streams = dict[str, np.ndarray]
+"""Name of a layer's stream -> what it is at the readouts, (n, K, D), in the order of the layers."""
 
-def beliefs(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
+
+def beliefs(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]) -> Result:
     """Decoded belief, log-belief and entropy of every layer: R², bits of KL, and what lies beyond short windows."""
     if not named(model, episodes):
         return [Missing("beliefs", f"{label(model)} has no taps")]
@@ -51,7 +54,10 @@ def too_few(count: int, steps: int, classes: int) -> str:
     return ""
 
 
-def _decoded(belief, own, twins, rounds: list[Fold], layers: list, log: bool) -> list[Measurement]:
+def _decoded(
+    belief: np.ndarray, own: Streams, twins: list[Streams], rounds: list[Fold], layers: list[int | str], log: bool
+) -> list[Measurement]:
+    """R² and KL of the belief (n, K, C), or with `log` of its centred log, as a linear map reads it in each layer."""
     what = "log-belief" if log else "belief"
     name, where = f"{what} decoded, R²", {"stream": "residual", "target": what}
     if np.ptp(belief, axis=(0, 1)).max() < SAME:
@@ -61,7 +67,7 @@ def _decoded(belief, own, twins, rounds: list[Fold], layers: list, log: bool) ->
     targets = pure.shuffled_targets(target, DRAWS, rng)
     bits = pure.shuffled_targets(belief, DRAWS, np.random.default_rng(0))  # the same orders: what each must predict
     rank = belief.shape[-1] - 1
-    r2, kl, samples = [], [], {name: ([], []) for name in ("shuffled episodes", "random subspaces", "untrained")}
+    r2, kl, samples = [], [], {null: ([], []) for null in ("shuffled episodes", "random subspaces", "untrained")}
     pictures, by_rank = {}, []
     for layer, x in zip(layers, own.values()):
         found = pure.decode(x, targets, rounds)
@@ -87,7 +93,7 @@ def _decoded(belief, own, twins, rounds: list[Fold], layers: list, log: bool) ->
             name,
             1.0 - error.sum(0) / total.sum(0),
             1.0 - resampled_ratio(error, total, weights),
-            {name: np.array(pair[0]).T for name, pair in samples.items() if pair[0][0]},
+            {null: np.array(pair[0]).T for null, pair in samples.items() if pair[0][0]},
             layers=layers,
             where=where,
             arrays=arrays,
@@ -96,7 +102,7 @@ def _decoded(belief, own, twins, rounds: list[Fold], layers: list, log: bool) ->
             f"{what} decoded, KL",
             kls.mean(0),
             resampled_mean(kls, weights),
-            {name: np.array(pair[1]).T for name, pair in samples.items() if pair[1][0]},
+            {null: np.array(pair[1]).T for null, pair in samples.items() if pair[1][0]},
             layers=layers,
             side="below",
             unit="bits",
@@ -111,9 +117,11 @@ def _add(sample: tuple[list, list], triples: list, log: bool) -> None:
     sample[1].append([pure.decoded_kl_bits(belief, guess, log=log).mean() for _, belief, guess in triples])
 
 
-def _entropy(episodes: Episodes, own, twins, rounds: list[Fold], layers: list) -> list[Measurement]:
-    """How well a linear map reads the exact entropy.  Shuffled episodes keep their positions: what position tells of it
-    is part of that null."""
+def _entropy(
+    episodes: Episodes, own: Streams, twins: list[Streams], rounds: list[Fold], layers: list[int | str]
+) -> list[Measurement]:
+    """How well a linear map reads the exact entropy, (n, K) bits.  Shuffled episodes keep their positions: what
+    position tells of it is part of that null."""
     entropy = episodes.entropy_bits.double().cpu().numpy()
     name, where = "entropy decoded, R²", {"stream": "residual", "target": "entropy"}
     if why := why_unidentifiable(entropy):
@@ -136,7 +144,17 @@ def _entropy(episodes: Episodes, own, twins, rounds: list[Fold], layers: list) -
     )
 
 
-def _beyond(tunnel, episodes, belief, own, twins, rounds, layers) -> list[Measurement | Missing]:
+def _beyond(
+    tunnel: Tunnel,
+    episodes: Episodes,
+    belief: np.ndarray,
+    own: Streams,
+    twins: list[Streams],
+    rounds: list[Fold],
+    layers: list[int | str],
+) -> list[Measurement | Missing]:
+    """R² of the belief (n, K, C) beyond its position and what is known without a long memory: beliefs from the last one
+    or two observations, and the distribution of the next token."""
     windows = [window_belief(tunnel, episodes, size) for size in (1, 2)]
     shown = [np.concatenate([window, pure.centred_log(window)], -1) for window in windows if window is not None]
     controls: dict[str, np.ndarray] = {}

@@ -11,7 +11,7 @@ from windtunnel.geometry.belief_survey import NOTHING, too_few
 from windtunnel.geometry.beliefs import Beyond, ratio
 from windtunnel.geometry.clusters import Clustering, adjusted_rand, cluster
 from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
-from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.measurement import Measurement, Missing, Result
 from windtunnel.geometry.records import Side, scalar, unanswerable
 from windtunnel.geometry.ridge import errors, folds, rows
 from windtunnel.geometry.stats import dummies, resampled_ratio, resampling_weights
@@ -24,7 +24,7 @@ SHUFFLES = 199
 DRAWS = 39
 
 
-def clusters(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
+def clusters(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]) -> Result:
     """Number of clusters in the last layer, their agreement with the likeliest state and with the symbol just seen (of
     which there may be as many), and what they leave unsaid."""
     if not isinstance(tunnel, HMM):

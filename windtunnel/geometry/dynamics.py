@@ -34,7 +34,7 @@ def settling_step(steps: np.ndarray, curve: np.ndarray, level: float = SETTLED) 
         return float("nan")
     below = np.flatnonzero(done < level)
     last = int(below[-1])  # the first rung is always below; the last one never is
-    clock = np.log10(np.asarray(steps, dtype=float) + 1.0)
+    clock = log_steps(steps)
     share = (level - done[last]) / (done[last + 1] - done[last])
     return float(10.0 ** (clock[last] + share * (clock[last + 1] - clock[last])) - 1.0)
 

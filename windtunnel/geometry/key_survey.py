@@ -13,7 +13,7 @@ from windtunnel.errors import InputError
 from windtunnel.geometry import keys as pure
 from windtunnel.geometry.gather import CHUNK, ending, label, layer_of, named
 from windtunnel.geometry.guard import guarded
-from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.measurement import Measurement, Missing, Result
 from windtunnel.geometry.records import profile
 from windtunnel.geometry.stats import resampling_weights
 from windtunnel.geometry.task import token_groups
@@ -54,7 +54,7 @@ class Means:
         return means[0], means[1]
 
 
-def keys(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
+def keys(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]) -> Result:
     """Cosines, margin and sharpness of every group of hypotheses, layer and head."""
     names = named(model, episodes)
     for part, told in ((".attention.k", "keys"), (".attention.q", "queries beside its keys")):
@@ -133,8 +133,10 @@ def _cosines(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return pure.cosine(keys, centred=False), pure.cosine(keys, centred=True)
 
 
-def _bare(model, episodes, untrained, group: str, tokens: np.ndarray) -> list[Measurement]:
-    """The first layer's keys of a token alone: no position, no features, no context."""
+def _bare(
+    model: nn.Module, episodes: Episodes, untrained: Sequence[nn.Module], group: str, tokens: np.ndarray
+) -> list[Measurement]:
+    """The first layer's keys of each token (V,) alone: no position, no features, no context."""
     k, name = bare_keys(model, episodes, tokens)
     rng = np.random.default_rng(0)
     random = [_cosines(draw) for draw in pure.random_vectors(k.shape, DRAWS, rng)]

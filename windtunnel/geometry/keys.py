@@ -16,6 +16,8 @@ Nulls: untrained twins; Gaussian vectors of the same number and dimension; hypot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 TINY = 1e-12
@@ -58,6 +60,6 @@ def matched_at_random(scores: np.ndarray, draws: int, rng: np.random.Generator) 
     return np.stack([scores[..., order] for order in orders])
 
 
-def random_vectors(shape: tuple[int, ...], draws: int, rng: np.random.Generator):
+def random_vectors(shape: tuple[int, ...], draws: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
     """Gaussian vectors of the same number and dimension, one draw (…, V, d) at a time."""
     return (rng.standard_normal(shape, dtype=np.float32) for _ in range(draws))

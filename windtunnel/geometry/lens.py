@@ -17,7 +17,7 @@ from torch import nn
 
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.geometry.gather import at_readout, label, layer_of, residual_names
-from windtunnel.geometry.measurement import Missing
+from windtunnel.geometry.measurement import Missing, Result
 from windtunnel.geometry.records import profile
 from windtunnel.geometry.stats import resampled_mean, resampling_weights
 from windtunnel.models import SequenceModel
@@ -45,7 +45,7 @@ def shuffled_kl(posterior: torch.Tensor, log_q: torch.Tensor, draws: int, rng: n
     return np.array([kl_of(posterior[order], log_q).mean() for order in orders])
 
 
-def lens(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
+def lens(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]) -> Result:
     """Bits of KL after every layer, and of the stream before the first."""
     if not isinstance(model, SequenceModel):
         return [Missing("lens", f"{label(model)} is not a built-in model: its final norm and head are not known")]

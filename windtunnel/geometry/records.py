@@ -6,7 +6,7 @@ both sides.  The interval of a searched value is that of the place found: it doe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -61,7 +61,7 @@ def profile(
     return found
 
 
-def _pick(table: np.ndarray, pick: Pick, side: Side):
+def _pick(table: np.ndarray, pick: Pick, side: Side) -> tuple[tuple[int, ...], Callable[[np.ndarray], Any]]:
     """The place and a function that reads it from a table of the same shape."""
     if pick != "best":
         row = 0 if pick == "first" else -1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from torch import nn
 
 from windtunnel.geometry import values as pure
 from windtunnel.geometry.gather import at_readout, ending, entrance, label, layer_of, named
-from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.geometry.measurement import Measurement, Missing, Result
 from windtunnel.geometry.records import profile, unanswerable
 from windtunnel.geometry.ridge import rows
 from windtunnel.geometry.stats import first_share, participation_ratio, spectrum
@@ -20,7 +21,7 @@ REPLICATES = 20
 STREAMS = {"values": ".attention.v", "residual": ".residual"}
 
 
-def values(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]):
+def values(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module]) -> Result:
     """Dimension, and order by entropy or position, of every layer's values and residual stream."""
     names = named(model, episodes)
     found: list[Measurement | Missing] = []
@@ -33,7 +34,14 @@ def values(model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequ
     return found
 
 
-def _stream(stream: str, before: str | None, names: list[str], model, episodes, untrained) -> list[Measurement]:
+def _stream(
+    stream: str,
+    before: str | None,
+    names: list[str],
+    model: nn.Module,
+    episodes: Episodes,
+    untrained: Sequence[nn.Module],
+) -> list[Measurement]:
     """Of every layer of one stream.  before: what enters the first block, for a null; None where it is not told."""
     own = at_readout(model, episodes, [*filter(None, [before]), *names])
     twins = [at_readout(twin, episodes, names) for twin in untrained]
@@ -70,8 +78,17 @@ def _shape(x: np.ndarray) -> tuple[float, float, np.ndarray]:
     return first_share(variances), participation_ratio(variances), variances
 
 
-def _order(before, names, own, twins, picks, episodes: Episodes, layers: list, where: dict) -> list[Measurement]:
-    """By entropy, or by position?"""
+def _order(
+    before: str | None,
+    names: list[str],
+    own: dict[str, np.ndarray],
+    twins: list[dict[str, np.ndarray]],
+    picks: list[np.ndarray],
+    episodes: Episodes,
+    layers: list[int | str],
+    where: dict[str, Any],
+) -> list[Measurement]:
+    """By entropy, or by position?  own and twins: name -> (n, K, D); picks: (n,) sequences of each replicate."""
     entropy = episodes.entropy_bits.double().cpu().numpy()
     rng, count = np.random.default_rng(1), len(entropy)
     questions = {

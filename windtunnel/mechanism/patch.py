@@ -210,7 +210,7 @@ def _measure(
     fresh = [one.after(patch_changes(one, places)) for one in blank]
     results = []
     for when, chosen in ranges.items():
-        values = {name: [small.fraction(x, chosen) for x in draws] for name, draws in nulls.items()}
+        values = {name: [small.fraction(x, chosen) for x in drawn] for name, drawn in nulls.items()}
         values[UNTRAINED] = [one.fraction(x, chosen) for one, x in zip(blank, fresh)]
         ceiling = pair.fraction(pair.donor.clean_kl, chosen)
         arrays = {

@@ -183,13 +183,19 @@ class Benches:
 
     @classmethod
     def of(
-        cls, model: nn.Module, tunnel: Tunnel, episodes: Episodes, untrained: Sequence[nn.Module] = (), **options: Any
+        cls,
+        model: nn.Module,
+        tunnel: Tunnel,
+        episodes: Episodes,
+        untrained: Sequence[nn.Module] = (),
+        *,
+        null_episodes: int = NULL_EPISODES,
+        chunk: int = CHUNK,
     ) -> Benches:
-        null_episodes = options.pop("null_episodes", NULL_EPISODES)
         require(len(episodes) >= 2, "episodes", len(episodes), "at least 2")
-        main = Bench(model, tunnel, episodes, **options)
+        main = Bench(model, tunnel, episodes, chunk=chunk)
         some = episodes[: max(2, null_episodes)]
-        return cls(main, main.first(len(some)), [Bench(network, tunnel, some, **options) for network in untrained])
+        return cls(main, main.first(len(some)), [Bench(network, tunnel, some, chunk=chunk) for network in untrained])
 
     def of_all_and_few(self, read: Callable[[Bench], Any]) -> tuple[Any, Any]:
         """What is read of the network on all episodes, and on the few alone; once, where these are all."""

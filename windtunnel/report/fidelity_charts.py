@@ -11,7 +11,7 @@ import numpy as np
 
 from windtunnel.report.axes import LEAST
 from windtunnel.report.beyond_charts import INTERVALS, capacity, lengths
-from windtunnel.report.chart import Chart, Panel, Series
+from windtunnel.report.chart import Chart, Number, Panel, Series
 from windtunnel.report.curves import scored_on
 from windtunnel.report.source import Source
 from windtunnel.report.words import bits, enumerated, listed
@@ -161,10 +161,13 @@ def _banded(name: str, source: Source, curve: str) -> Series:
     """Mean over seeds, and the band from the least to the most."""
     table = np.array([[number(v) for v in row] for row in source.exhibits[name]["curves"][curve]])
     steps = list(range(1, table.shape[1] + 1))
-    several = len(table) > 1
-    ends = (table.min(0).tolist(), table.max(0).tolist()) if several else (None, None)
-    mean, key = table.mean(0).tolist(), source.model(name)
-    return Series(source.short(name), steps, mean, *ends, key=key, variant=source.variant(name))
+    return seed_band(source.short(name), steps, table, key=source.model(name), variant=source.variant(name))
+
+
+def seed_band(name: str, x: Sequence[Number], table: np.ndarray, *, key: str, variant: bool = False) -> Series:
+    """A line through the mean over seeds of a table (seeds, x); of several seeds with a band from least to most."""
+    ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
+    return Series(name, x, table.mean(0).tolist(), *ends, key=key, variant=variant)
 
 
 def calibration(source: Source) -> Chart:
@@ -199,9 +202,8 @@ def over_time(source: Source) -> Chart:
             steps = [step for step, _ in max(past["points"].values(), key=len)]
             table = np.array([row for row in rows if len(row) == len(steps)])
             at = [past["seconds"] * step / past["steps"] for step in steps]
-            ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
-            mean, key, variant = table.mean(0).tolist(), source.model(name), source.variant(name)
-            series.append(Series(source.short(name), at, mean, *ends, key=key, variant=variant))
+            key, variant = source.model(name), source.variant(name)
+            series.append(seed_band(source.short(name), at, table, key=key, variant=variant))
             told.append(f"{name}: {bits(table.mean(0)[-1])} after {at[-1]:.0f} s")
         if series:
             panel = Panel(x="seconds of training, all seeds", y="KL, bits", log_x=True, log_y=True, series=series)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series
+from windtunnel.report.fidelity_charts import seed_band
 from windtunnel.report.readings import Question, beside_nulls
 from windtunnel.report.source import Source
 from windtunnel.report.words import interval, listed, short
@@ -196,6 +197,5 @@ def _training(
     for kind, by_seed in kinds.items():
         steps = [step + 1 for step, _ in next(iter(by_seed.values()))]
         table = np.array([[value for _, value in rows] for rows in by_seed.values() if len(rows) == len(steps)], float)
-        ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
-        series.append(Series(kind, steps, table.mean(0).tolist(), *ends, key=kind))
+        series.append(seed_band(kind, steps, table, key=kind))
     return Panel(title, "training step + 1", label, log_x=True, log_y=log, series=series, note=note)

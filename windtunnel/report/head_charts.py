@@ -17,6 +17,7 @@ import numpy as np
 
 from windtunnel.mechanism.heads import ROTATED, largest_share
 from windtunnel.report.chart import Chart, Heat, Panel, Series
+from windtunnel.report.fidelity_charts import seed_band
 from windtunnel.report.readings import Record, less_own_null
 from windtunnel.report.source import Source
 from windtunnel.report.words import listed, short
@@ -134,8 +135,7 @@ def head_distribution(source: Source) -> Chart:
 def _spread(method: str, records: Sequence[Record]) -> Panel:
     table, chance = ranked(records, _beyond), ranked_by_chance(records)
     rank = list(range(1, table.shape[1] + 1))
-    ends = (table.min(0).tolist(), table.max(0).tolist()) if len(table) > 1 else (None, None)
-    series = [Series("heads", rank, table.mean(0).tolist(), *ends, key="measured")]
+    series = [seed_band("heads", rank, table, key="measured")]
     series.append(Series("random subspaces of equal rank", rank, chance.mean(0).tolist(), role="reference"))
     first = max(records, key=_beyond)["where"]
     note = f"Rank 1: head {first['head']} of layer {first['layer']}." if len(seeds_of(records)) == 1 else ""

@@ -232,16 +232,16 @@ def read_lines(path: Path, needed: Needed | None = None, *, cut_anywhere: bool =
     needed = needed or {}
     lines = path.read_bytes().split(b"\n")  # after the last end of line there is nothing, or what a kill left
     records = []
-    for number, line in enumerate(lines, 1):
+    for at, line in enumerate(lines, 1):
         if not line.strip():  # as an editor may leave it
             continue
         record = _record(line, needed)
         if record is not None:
             records.append(record)
-        elif number < len(lines) and not cut_anywhere:
+        elif at < len(lines) and not cut_anywhere:
             fields = f" with {', '.join(needed)}" if needed else ""
             must = f"must be a JSON record{fields}, but is damaged"
-            raise InputError(f"{path}: line {number} {must}; remove the line to continue without it")
+            raise InputError(f"{path}: line {at} {must}; remove the line to continue without it")
     return records
 
 

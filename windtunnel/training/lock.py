@@ -45,7 +45,8 @@ def locked(folder: Path, only: str | None = None) -> Iterator[None]:
 
 
 def _taken(file: IO[str]) -> bool:
-    """Take the lock, unless somebody else keeps it; one who only looks, as `is_locked` does, is gone in a moment."""
+    """Take the lock; False if another process keeps it.  Tried for a tenth of a second, because `is_locked` of another
+    process holds the lock, too, for the moment in which it looks."""
     for _ in range(5):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM or a lost terminal as a wish: the step in flight ends, everything is saved, the program goes."""
+"""Ctrl-C, SIGTERM or a lost terminal ask training to stop: it finishes its step, saves everything, and ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-                    continue  # under nohup a lost terminal is no wish
+                    continue  # under nohup a lost terminal asks for nothing
                 self._before[number] = signal.signal(number, self._note)
         return self
 

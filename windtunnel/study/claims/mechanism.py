@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import BIJECTION, HMM, LSTM, MAMBA, PAPER, RECURRENT, REPLACED, of, of_each
-from windtunnel.study.claims.nulls import beyond, reading, require_learned
+from windtunnel.study.claims.nulls import beyond, reading, require_learned, shared_nulls
 from windtunnel.study.evidence import Evidence, NotMeasured, Record, less_null, over_seeds
 from windtunnel.study.quantity import Quantity, number
 from windtunnel.study.verdict import Verdict, held, jointly, qualified
@@ -97,10 +97,8 @@ def _needed(readings: list[Record], what: str) -> Verdict:
 def _excess(readings: list[Record], what: str) -> tuple[Quantity, str]:
     """One reading per seed less its strongest null, and which that is; each seed against its own draws, since those of
     older surveys are moved with their value (see `mechanism.estimate`)."""
-    common = [null for null in readings[0]["nulls"] if all(r["nulls"].get(null) for r in readings)]
-    if not common:
-        raise NotMeasured(f"{what}: has no null to stand out from")
-    return min(((less_null(readings, null), null) for null in common), key=lambda pair: pair[0].mean)
+    found = [(less_null(readings, null), null) for null in shared_nulls(readings, what)]
+    return min(found, key=lambda pair: pair[0].mean)
 
 
 def _carried(evidence: Evidence, cell: str) -> Verdict:

@@ -44,15 +44,20 @@ def beyond(
     readings: list[Record], what: str, side: Side = "above", words: Mapping[str, str] = WORDS
 ) -> dict[str, Verdict]:
     """The same for readings at hand, one per seed, each seed against its own draws; they must share a null."""
-    common = [null for null in readings[0]["nulls"] if all(r["nulls"].get(null) for r in readings)]
-    if not common:
-        raise NotMeasured(f"{what}: has no null to stand out from")
     return {
         words.get(null) or WORDS.get(null) or f"as in its null “{null}”": held(
             less_null(readings, null), side, 0.0, f"{what}, minus its null “{null}”"
         )
-        for null in common
+        for null in shared_nulls(readings, what)
     }
+
+
+def shared_nulls(readings: list[Record], what: str) -> list[str]:
+    """The nulls that every one of the readings has draws of; without any there is nothing to claim."""
+    common = [null for null in readings[0]["nulls"] if all(r["nulls"].get(null) for r in readings)]
+    if not common:
+        raise NotMeasured(f"{what}: has no null to stand out from")
+    return common
 
 
 def reading(evidence: Evidence, cell: str, name: str, side: Side, line: float, told: str, **where: Any) -> Verdict:

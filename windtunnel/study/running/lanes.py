@@ -180,7 +180,8 @@ def _listen(crew: Crew, lines: Any, sitting: Sitting, stop: StopRequest) -> list
 
 
 def _work(lane: Lane) -> None:
-    """The life of a lane."""
+    """What the process of a lane does: it takes one bundle after another and makes its cells, until none is left or
+    time is over."""
     from windtunnel.study.running.sitting import Sitting  # here: a sitting of several lanes imports this file
 
     os.setpgrp()  # Ctrl-C in a terminal goes to the parent alone, which passes it on once

@@ -8,4 +8,4 @@ class OutOfTime(Exception):
 
 
 class Waits(Exception):
-    """A cell that cannot be made before another one, and which."""
+    """A cell cannot be made before another one is; the message names both."""
