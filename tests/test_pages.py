@@ -240,7 +240,7 @@ def test_float32_is_held_against_bfloat16_of_the_same_recipe(tmp_path):
     folders = {precision: tmp_path / precision for precision in ("bfloat16", "float32")}
     for number, (precision, folder) in enumerate(folders.items(), 1):
         folder.mkdir()
-        home = {name: score | {"per_seed": [1e-4 / number, 3e-4 / number]} for name in ("kl_bits", "entropy_mae_bits")}
+        home = {name: score | {"per_seed": [1e-4 / number, 3e-4 / number]} for name in again_part.COMPARED}
         recipe = {"seeds": [0, 1], "steps": 10, "precision": precision}
         result = {"name": "r", "recipe": recipe, "scores": {"home": home}, "environment": {"commit": f"c{number}"}}
         (folder / "r.json").write_text(json.dumps(result))

@@ -27,17 +27,27 @@ def in_short(study: StudyFolder) -> str:
         [
             *markdown(["", *(f"{primitive}<br>{world}" for primitive, world in worlds)], body),
             "",
-            f"✓ realised: the whole 95% interval over seeds is above {REALISED:g}. ✗ absent at this"
-            f" budget: below {ABSENT:.2f} (more training may change that: see mamba-long). ◐ partial: in between. ?"
-            f" undecided. {FAILED} no verdict on the primitive: the network does worse than the"
-            " predictor that lacks it, by more than chance, so something else is missing too (it sees too little, or"
-            " its training failed).",
+            _legend(body),
             "",
             _budgets(study, worlds, [name for (other, name), _ in found if not other]),
             "",
             f"![share of each primitive that each architecture realises, one dot per seed]({FIGURE})",
         ]
     )
+
+
+def _legend(body: list[list[str]]) -> str:
+    """What the signs mean that are there."""
+    meanings = {
+        "✓": f"realised: the whole 95% interval over seeds is above {REALISED:g}",
+        "◐": "partial",
+        "✗": f"absent at this budget: below {ABSENT:.2f} (more training may change that: see mamba-long)",
+        "?": "undecided",
+        FAILED: "worse than the predictor that lacks the primitive: its training failed or it sees too little, so this"
+        " says nothing about the primitive",
+    }
+    there = {field.split()[0] for row in body for field in row if field}
+    return "; ".join(f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in there) + "."
 
 
 def in_full(study: StudyFolder) -> list[str]:

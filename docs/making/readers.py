@@ -74,18 +74,18 @@ def finding(results: Path) -> tuple[str, str] | None:
         for key in ("r_squared", "moved")
     )
     brief = (
-        "Not necessarily. The linear map that reads the belief best after an HMM Transformer's last block (R²"
-        f" {first['r_squared']:.2g}) relies on directions that hardly matter: swapping in another episode's values"
-        f" along them moves the prediction only {first['moved']:.2g} of the way to that episode's belief. A worse map"
-        f" (R² {second['r_squared']:.2g}) relies on directions that move it {second['moved']:.2g} of the way. (One"
-        f" network; the same holds in {len(others)} other{'s' * (len(others) > 1)}.)"
+        "Not necessarily. Another episode's values, swapped in along the directions of the map that reads the belief"
+        f" best (R² {first['r_squared']:.2g}), move the prediction {first['moved']:.2g} of the way to that episode's"
+        f" belief; along those of a worse map (R² {second['r_squared']:.2g}), {second['moved']:.2g} of it. (An HMM"
+        f" Transformer; the same holds in {len(others)} other{'s' * (len(others) > 1)}.)"
     )
     return brief, (
-        f"The linear map that reads the HMM Transformer's belief best (R² {first['r_squared']:.2g}) relies on"
-        " directions that hardly matter to the network: swapping in another episode's values along them moves the"
-        f" prediction only {first['moved']:.2g} of the way to that episode's belief. With a stronger penalty the map"
-        f" reads less ({second['r_squared']:.2g}), but along directions that move the prediction {second['moved']:.2g}"
-        f" of the way. The same holds in {alike} (such maps: R² {span_read}, moved {span_moved}). So a good probe shows"
+        "The linear map that reads the HMM Transformer's belief best after its last block (R²"
+        f" {first['r_squared']:.2g}) relies on directions that hardly matter to the network: swapping in another"
+        f" episode's values along them moves the prediction only {first['moved']:.2g} of the way to that episode's"
+        f" belief. With a stronger penalty the map reads less ({second['r_squared']:.2g}), but along directions that"
+        f" move the prediction {second['moved']:.2g} of the way. The same holds in {alike} (such maps: R² {span_read},"
+        f" moved {span_moved}). So a good probe shows"
         " neither that a belief is used nor that it is not. The entropy can be read as well, but no direction that"
         f" carries a quarter of it or more moves the prediction (at most {max(row['moved'] for row in entropy):.2g})."
         " One network each ([geometry.md](geometry.md), *Further readings*)."

@@ -48,7 +48,8 @@ def page(attempts: list[Attempt]) -> str:
         " target counts only once it is confirmed on 20,000 further validation episodes, unless the file says"
         " otherwise. A record is replaced only by an attempt of at least five seeds that is faster at p < 0.01"
         " (one-sided rank-sum test), and by more than the time between two validations. A world whose settings differ"
-        " from the usual ones (they are then named) has records of its own. A record belongs to a tunnel and an architecture, whatever the network's size."
+        " from the usual ones (they are then named) has records of its own. A record belongs to a tunnel and an"
+        " architecture, whatever the network's size."
         + "".join(f" {line}" for line in on_recall(one.key[1] for one in attempts)),
         "",
     ]

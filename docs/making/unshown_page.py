@@ -95,11 +95,9 @@ def finding(results: Path) -> tuple[str, str] | None:
     each = enumerated(f"{value:.2g}" for value in sorted(past))
     wide = "the seeds differ so much that their interval includes 0" * (Quantity.of_seeds(past).low <= 0)
     brief = (
-        "No, as long as knowing the belief helps. Trained only to predict the next symbol, a Transformer represents the"
-        f" belief on chains with sharper rows: a linear map reads it with R² {read.mean:.2g} (untrained:"
-        f" {blank:.2g}). Of what the last two observations leave unexplained it reads {each}, seed by seed"
-        f"{f', but {wide}' if wide else ''}. On the paper's chains it finds nothing beyond those two observations."
-        f" ({len(here)} seeds each.)"
+        "No, as long as knowing the belief helps. Trained only to predict the next symbol, a Transformer represents it"
+        f" on chains with sharper rows (R² {read.mean:.2g}, untrained {blank:.2g}); on the paper's chains it holds"
+        " nothing beyond the last two observations."
     )
     return brief, (
         "Trained on the next observation alone, a Transformer represents the belief about the hidden state where that"
