@@ -29,6 +29,7 @@ from common import Parser, place, positive, run
 from windtunnel.environment import environment
 from windtunnel.errors import require
 from windtunnel.models.compiled import CompilationFailed, must_compile
+from windtunnel.training.batch_stages import Stage
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
@@ -36,7 +37,6 @@ from windtunnel.training.speed.cases import cases
 from windtunnel.training.speed.clock import seconds
 from windtunnel.training.speed.part import Kept
 from windtunnel.training.speed.startup import compile_times
-from windtunnel.training.stages import Stage
 
 CASES = "quick,hmm/transformer,hmm/lstm"
 USED, COMPILED = "two halves", "compiled"

@@ -25,7 +25,7 @@ from windtunnel.models import build, kernels
 from windtunnel.models.compiled import must_compile
 from windtunnel.training import Recipe, Run, train
 from windtunnel.training.files import require_writable
-from windtunnel.training.standard import NAMED
+from windtunnel.training.tuned_recipes import NAMED
 from windtunnel.tunnels import HMM, STREAMS, Recall
 
 

@@ -26,7 +26,7 @@ from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require_choice
 from windtunnel.training.files import require_writable
 from windtunnel.training.speed.cases import PAIRS
-from windtunnel.training.standard import NAMED
+from windtunnel.training.tuned_recipes import NAMED
 
 HERE = Path(__file__).resolve().parent
 GOALS = "hmm/transformer-9x256,bijection/transformer,hmm/mamba,hmm/lstm,hmm/mlp,hmm/transformer"

@@ -23,7 +23,7 @@ from windtunnel.fidelity import equivalent_window, evaluate
 from windtunnel.mechanism import inspect
 from windtunnel.study.running.surveying import told
 from windtunnel.training import train
-from windtunnel.training.standard import hmm_transformer
+from windtunnel.training.tuned_recipes import hmm_transformer
 from windtunnel.tunnels import HMM
 
 WORLDS = {

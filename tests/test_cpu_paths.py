@@ -16,7 +16,7 @@ import torch
 from tests.training.cases import SMALL_HMM, broken_compiler, tiny
 from windtunnel.errors import InputError
 from windtunnel.models.compiled import CompilationFailed
-from windtunnel.training.halves import SMALLEST
+from windtunnel.training.batch_halves import SMALLEST
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "docs" / "making")]

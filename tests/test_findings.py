@@ -22,7 +22,7 @@ import unshown_page  # noqa: E402
 
 from windtunnel.study.evidence import Evidence, NotMeasured  # noqa: E402
 from windtunnel.study.folder.results import StudyFolder  # noqa: E402
-from windtunnel.training.standard import hmm_transformer  # noqa: E402
+from windtunnel.training.tuned_recipes import hmm_transformer  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 

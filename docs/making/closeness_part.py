@@ -10,7 +10,7 @@ from tables import BUDGET, budget, interval, load, on_recall, table
 from windtunnel.study.evidence import Evidence, NotMeasured
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.training.speed.records import world_of
-from windtunnel.training.standard import NAMED
+from windtunnel.training.tuned_recipes import NAMED
 
 RECIPES = {
     "hmm-transformer-long": ("HMM, Transformer 9 × 256 (7.1M), the longest", "7.5e-5"),

@@ -25,8 +25,8 @@ from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import SURVEYED
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import INCONCLUSIVE, ONLY_AS, REPRODUCED, UNTESTED
+from windtunnel.training.batch_stages import batch_told
 from windtunnel.training.recipe import Recipe
-from windtunnel.training.stages import batch_told
 
 Entry = Mapping[str, Any]
 UNKNOWABLE = "not identifiable"

@@ -10,9 +10,9 @@ from typing import Any
 
 from windtunnel.study.paper_plan import trained_on
 from windtunnel.study.quantity import Quantity
+from windtunnel.training.batch_stages import batch_told
 from windtunnel.training.speed.cases import cases
 from windtunnel.training.speed.rates import work_of
-from windtunnel.training.stages import batch_told
 from windtunnel.tunnels import Recall
 
 

@@ -11,7 +11,7 @@ from windtunnel.study import zoo
 from windtunnel.study.presets import plan_for
 from windtunnel.study.quantity import Quantity
 from windtunnel.training import Recipe
-from windtunnel.training.stages import batch_told
+from windtunnel.training.batch_stages import batch_told
 
 SHOWN = {"labels": "labels", "posterior": "exact belief"}
 

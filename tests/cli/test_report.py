@@ -75,7 +75,7 @@ def test_a_run_is_not_told_to_make_a_study(run_folder, tmp_path, monkeypatch, ca
     told = capsys.readouterr().out
     assert "reproduce" not in told and "other lengths" not in told
     assert f"study's networks: windtunnel report {study.path} --runs {run_folder}\n" in told
-    monkeypatch.setattr("windtunnel.report.lacks.committed", lambda: None)
+    monkeypatch.setattr("windtunnel.report.missing_parts.committed", lambda: None)
     assert main(["report", str(run_folder), "--no-zoo", "--out", str(tmp_path / "a.html")]) == 0
     assert "primitives table: windtunnel reproduce --preset paper\n" in capsys.readouterr().out
 

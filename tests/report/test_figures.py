@@ -18,7 +18,7 @@ from windtunnel.report.chart import Chart, Heat, Panel, Series
 from windtunnel.report.figures import FIGURES, missing, names, without_switches, write_figures
 from windtunnel.report.geometry_charts import manifold
 from windtunnel.report.palette import DARK, LIGHT, contrast
-from windtunnel.report.paper import draw, styles
+from windtunnel.report.print_charts import draw, styles
 from windtunnel.report.sections import sections
 
 PAPER = {"entropy", "kl-per-step", "length", "key-cosines", "sharpening", "manifold", "simplices", "dissociation"}

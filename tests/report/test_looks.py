@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.report.watched import Watched
-from windtunnel.report import palette, paper, write_page
+from windtunnel.report import palette, print_charts, write_page
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.figures import without_switches
-from windtunnel.report.paper import STROKES, draw, named, styles
+from windtunnel.report.print_charts import STROKES, draw, named, styles
 from windtunnel.report.sections import sections
 from windtunnel.report.source import Source
 
@@ -24,7 +24,7 @@ def alone(source, tmp_path) -> Source:
 
 
 def test_a_line_has_the_same_dash_and_marker_on_the_page_and_in_print(watched, source):
-    seen, markers = set(), dict(zip(palette.MARKERS, paper.MARKERS, strict=True))
+    seen, markers = set(), dict(zip(palette.MARKERS, print_charts.MARKERS, strict=True))
     for chart in (chart for section in sections(source) for chart in section.charts):
         if not any(panel.series for panels in chart.views.values() for panel in panels):
             continue

@@ -16,7 +16,7 @@ from tests.training.cases import counts
 from windtunnel import models
 from windtunnel.report import Source, read
 from windtunnel.report.figures import names
-from windtunnel.report.lacks import verdicts_lacking
+from windtunnel.report.missing_parts import verdicts_lacking
 from windtunnel.report.own_shares import KEY, own_share
 from windtunnel.report.page import render
 from windtunnel.report.shares import own_told, primitives, primitives_table

@@ -17,7 +17,7 @@ from windtunnel.report.chart import tidy, within
 from windtunnel.report.geometry_charts import SHAPE
 from windtunnel.report.head_charts import head_distribution, head_map
 from windtunnel.report.mechanism_charts import LATE, REMOVED, ROLES, SWAPS, ablation_map
-from windtunnel.report.paper import draw
+from windtunnel.report.print_charts import draw
 from windtunnel.report.readings import HOW, MOVED, beside_nulls, significance, spoken
 from windtunnel.report.sections import sections
 from windtunnel.report.source import Source

@@ -31,7 +31,7 @@ from windtunnel.study.running.overlap import fingerprints, overlap
 from windtunnel.study.running.sweep import short
 from windtunnel.study.trials import trial
 from windtunnel.study.worlds import PAIRS
-from windtunnel.training.standard import PAPER_SIZE
+from windtunnel.training.tuned_recipes import PAPER_SIZE
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
 
 PAPER = paper()

@@ -13,7 +13,7 @@ from torch import nn
 
 import windtunnel as wt
 from windtunnel.errors import InputError
-from windtunnel.study import Share, Trial, shares, sharing, trial
+from windtunnel.study import Share, Trial, share_measurement, shares, trial
 from windtunnel.study.predictors import Counter
 from windtunnel.study.primitive_shares import reference_rows
 from windtunnel.study.quantity import Quantity
@@ -268,12 +268,12 @@ def test_an_infinite_loss_is_told_as_such_without_a_warning(recwarn):
 def test_an_infinite_sequence_counts_only_where_it_is_drawn():
     """Three sequences of which one is lost for good: 8 of 27 resamplings do without it, and are as good as the rest."""
     with np.errstate(invalid="raise"):
-        (drawn,) = sharing._bootstrap(np.array([[1.0, np.inf, 1.0]]), np.array([2.0, 2.0, 2.0]))
+        (drawn,) = share_measurement._bootstrap(np.array([[1.0, np.inf, 1.0]]), np.array([2.0, 2.0, 2.0]))
     assert set(drawn) == {-np.inf, 0.5} and np.mean(drawn == 0.5) == pytest.approx(8 / 27, abs=0.05)
 
 
 def test_many_sequences_are_resampled_in_blocks(monkeypatch):
     whole = wt.primitives([UNIFORM, LAST], URN, **FEW)
-    monkeypatch.setattr(sharing, "MOST_WEIGHTS", 300 * 7)
+    monkeypatch.setattr(share_measurement, "MOST_WEIGHTS", 300 * 7)
     blocks = wt.primitives([UNIFORM, LAST], URN, **FEW)
     np.testing.assert_allclose(blocks.per_seed_error, whole.per_seed_error, rtol=1e-9, atol=1e-12)

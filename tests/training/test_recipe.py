@@ -17,8 +17,8 @@ from windtunnel.study import zoo
 from windtunnel.study.presets import PRESETS, plan_for
 from windtunnel.training import Optimiser, Recipe, Schedule, recipe_for, train
 from windtunnel.training.recipes import generic, quick
-from windtunnel.training.standard import NAMED, STANDARD
 from windtunnel.training.start import apply_options
+from windtunnel.training.tuned_recipes import NAMED, STANDARD
 from windtunnel.tunnels import HMM, Bijection, Recall, Urn
 
 IDENTITY = ((1.0, 0.0), (0.0, 1.0))

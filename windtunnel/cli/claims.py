@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import Switch, shown
+from windtunnel.cli.folders import require_study
 from windtunnel.cli.ledger import print_claim, print_costs, print_ledger, print_primitives
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.place import require_study
 from windtunnel.errors import InputError
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.presets import commands

@@ -12,10 +12,10 @@ import numpy as np
 
 from windtunnel import models, tunnels
 from windtunnel.cli import plugins, show
+from windtunnel.cli.broken_weights import no_numbers
 from windtunnel.cli.flags import Device, Int, Switch
-from windtunnel.cli.no_numbers import no_numbers
+from windtunnel.cli.folders import open_run
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.place import open_run
 from windtunnel.cli.progress import bar_or_lines
 from windtunnel.cli.scores import plain_scores, print_legend, print_scores
 from windtunnel.cli.tunnel import describe
@@ -27,7 +27,7 @@ from windtunnel.fidelity.score import OUT_OF_REACH
 from windtunnel.report import Asked
 from windtunnel.study import Share
 from windtunnel.study.scorecard_plan import wants_longer
-from windtunnel.study.sharing import Sharing
+from windtunnel.study.share_measurement import Sharing
 from windtunnel.study.trials import trial_of
 from windtunnel.training import Run
 from windtunnel.tunnels import HMM

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from windtunnel.cli import show
 from windtunnel.cli.flags import File, shown
+from windtunnel.cli.folders import require_folder
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.place import require_folder
 from windtunnel.cli.progress import say
 from windtunnel.cli.runs import DAMAGE, reason
 from windtunnel.cli.tunnel import brief

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from windtunnel.cli import plugins
 from windtunnel.cli.flags import Device, Folder, Runs, Switch, shown
+from windtunnel.cli.folders import require_shown
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.place import require_shown
 from windtunnel.cli.progress import say
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError

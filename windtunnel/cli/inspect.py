@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from windtunnel.cli import show
+from windtunnel.cli.broken_weights import no_numbers
 from windtunnel.cli.flags import Device, Switch, shown
-from windtunnel.cli.no_numbers import no_numbers
+from windtunnel.cli.folders import is_shipped, open_run
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.place import is_shipped, open_run
 from windtunnel.cli.progress import say, stages
 from windtunnel.cli.survey import print_all, print_summary
 from windtunnel.cli.tunnel import describe

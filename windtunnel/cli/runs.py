@@ -9,15 +9,15 @@ from typing import Any
 from windtunnel import tunnels
 from windtunnel.cli import show
 from windtunnel.cli.flags import Switch
+from windtunnel.cli.folders import require_folder
 from windtunnel.cli.parse import parse_folder
-from windtunnel.cli.place import require_folder
 from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError, Unregistered
 from windtunnel.training import Recipe, Run, load
 from windtunnel.training.files import plain_record
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.lock import is_locked
-from windtunnel.training.lost_list import lost_list
+from windtunnel.training.lost_checkpoints import lost_list
 from windtunnel.training.run_folders import run_folders
 
 

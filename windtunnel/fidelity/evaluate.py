@@ -81,7 +81,7 @@ def evaluate(
 
 class Watch(Protocol):
     """A listener to `evaluate_parts`: it is handed every chunk of episodes and every prediction, and may add up what it
-    likes, so that no network has to read the episodes twice (`windtunnel.study.sharing` has one)."""
+    likes, so that no network has to read the episodes twice (`windtunnel.study.share_measurement` has one)."""
 
     def begin(self, batch: Episodes) -> None:
         """The next episodes."""

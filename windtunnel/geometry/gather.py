@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from windtunnel.errors import InputError
 from windtunnel.models import SequenceModel, from_spec, has_taps, trace
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.models.taps import Record
 from windtunnel.tunnels.episodes import Episodes
 
@@ -27,7 +27,7 @@ def named(model: nn.Module, episodes: Episodes) -> list[str]:
     """The names of all tensors a model hands to a tap, in order of the forward pass; none if it has no taps."""
     if not has_taps(model):
         return []
-    record, one = Record(), episodes.inputs[:1].to(home(model, episodes.inputs.tokens))
+    record, one = Record(), episodes.inputs[:1].to(device_of(model, episodes.inputs.tokens))
     model(one.tokens, one.features, one.readout, record)
     return list(record.seen)
 
@@ -102,4 +102,4 @@ def untrained_twins(model: nn.Module, count: int) -> list[nn.Module]:
     """The same network with fresh weights, from seeds that no training run uses.  None for a foreign module."""
     if not isinstance(model, SequenceModel):
         return []
-    return [from_spec(model.spec, seed=TWIN_SEED + index).to(home(model)).eval() for index in range(count)]
+    return [from_spec(model.spec, seed=TWIN_SEED + index).to(device_of(model)).eval() for index in range(count)]

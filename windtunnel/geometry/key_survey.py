@@ -18,7 +18,7 @@ from windtunnel.geometry.records import profile
 from windtunnel.geometry.stats import resampling_weights
 from windtunnel.geometry.task import token_groups
 from windtunnel.models import trace
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.tunnels import Episodes, Tunnel
 
 DRAWS = 99
@@ -168,7 +168,7 @@ def bare_keys(model: nn.Module, episodes: Episodes, tokens: np.ndarray) -> tuple
     if "positioned" in names and "embed" not in names:
         raise InputError(f"{label(model)} names `positioned` without `embed`: its positions cannot be taken out")
     name = ending(names, ".attention.k")[0]
-    device, seen = home(model, episodes.inputs.tokens), {}
+    device, seen = device_of(model, episodes.inputs.tokens), {}
 
     def tap(at: str, value: Tensor) -> Tensor:
         seen[at] = value

@@ -14,7 +14,7 @@ from windtunnel.geometry.alignment_survey import patterns_at_readout
 from windtunnel.geometry.gather import at_readout, ending, named
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.geometry.stats import linear_cka
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.training import Run
 from windtunnel.tunnels import Episodes
 
@@ -82,7 +82,7 @@ def _rows(x: np.ndarray) -> np.ndarray:
 
 @torch.no_grad()
 def _kl(model: nn.Module, episodes: Episodes) -> float:
-    inputs = episodes.inputs.to(home(model, episodes.inputs.tokens))
+    inputs = episodes.inputs.to(device_of(model, episodes.inputs.tokens))
     log_q = model.log_probs(inputs).double().cpu()  # type: ignore[operator]
     return float(kl_bits(episodes.posterior.double().cpu(), log_q).mean())
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from windtunnel.errors import InputError
 from windtunnel.geometry.gather import entrance, label
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.models.taps import Record, Tap, require_matched
 from windtunnel.models.trace import has_taps
 from windtunnel.tunnels.episodes import Inputs
@@ -48,7 +48,7 @@ class Anatomy:
         """Look once at the first episode."""
         if not has_taps(model):
             raise InputError(f"model {label(model)} has no taps: nothing to change")
-        record, first = Record(), inputs[:1].to(home(model, inputs.tokens))
+        record, first = Record(), inputs[:1].to(device_of(model, inputs.tokens))
         with torch.no_grad(), watched(model, record) as (tap, returned):
             model(first.tokens, first.features, first.readout, tap)
         shapes = {name: tuple(value.shape) for name, value in record.tensors().items()}

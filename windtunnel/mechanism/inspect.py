@@ -29,7 +29,7 @@ from windtunnel.geometry.measurement import Missing
 from windtunnel.mechanism.instruments import ELSEWHERE
 from windtunnel.mechanism.survey import INSTRUMENTS, NAMES, Entry, Survey, selected, title
 from windtunnel.models.adapt import adapt
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.training import Run
 from windtunnel.tunnels import Episodes, Tunnel
 from windtunnel.tunnels.base import require_tunnel
@@ -116,7 +116,7 @@ def _without_numbers(networks: Mapping[int | None, nn.Module], tunnel: Tunnel, d
     found: dict[int | None, NotNumbers] = {}
     for seed, network in networks.items():
         try:
-            checked_log_probs(cast(Predictor, network), drawn[:2].inputs.to(home(network)), tunnel)
+            checked_log_probs(cast(Predictor, network), drawn[:2].inputs.to(device_of(network)), tunnel)
         except NotNumbers as error:
             found[seed] = error
         except Exception:  # whatever else is wrong each instrument tells, and what it concerns
@@ -137,7 +137,7 @@ def _unpacked(subject: Run | nn.Module, tunnel: Tunnel | None) -> tuple[dict[int
     tunnel = getattr(subject, "tunnel", None) if tunnel is None else tunnel
     tunnel = require_tunnel(tunnel, "; only a run and a network from the zoo bring their own")
     network = adapt(subject, tunnel, type(subject).__name__)  # what does not fit, or looks ahead, is refused here
-    return {None: network}, tunnel, str(home(subject))
+    return {None: network}, tunnel, str(device_of(subject))
 
 
 def _no_ladder(*_: object) -> list[Missing]:

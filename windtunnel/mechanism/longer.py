@@ -18,7 +18,7 @@ from windtunnel.accidents import accident
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs
 from windtunnel.models import SequenceModel
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes, Inputs
 
@@ -49,7 +49,7 @@ class Reader:
     @cached_property
     def _copy(self) -> nn.Module | None:
         """The network on the CPU; None where it is there already, or where the copy cannot read what it should."""
-        if home(self.model).type == "cpu":
+        if device_of(self.model).type == "cpu":
             return None
         try:
             copy = on_cpu(self.model)
@@ -67,4 +67,4 @@ def on_cpu(model: nn.Module) -> nn.Module:
 
 
 def _read(network: nn.Module, tunnel: Tunnel, inputs: Inputs) -> None:
-    checked_log_probs(cast(Predictor, network), inputs.to(home(network)), tunnel)
+    checked_log_probs(cast(Predictor, network), inputs.to(device_of(network)), tunnel)

@@ -18,9 +18,9 @@ from windtunnel.geometry.measurement import Measurement
 from windtunnel.mechanism.ablation import ablation, bits_lost
 from windtunnel.mechanism.chance import DRAWS
 from windtunnel.mechanism.estimate import measured, per_sequence
+from windtunnel.mechanism.match_size import as_large
 from windtunnel.mechanism.place import Change, Place
 from windtunnel.mechanism.score import Bench, Benches
-from windtunnel.mechanism.size import as_large
 
 TURNED, UNTRAINED = "random direction, equal size", "untrained"
 

@@ -34,9 +34,9 @@ from windtunnel.mechanism.chance import DRAWS, derangement, mismatches, rotation
 from windtunnel.mechanism.donors import matched
 from windtunnel.mechanism.estimate import measured, per_sequence
 from windtunnel.mechanism.losses import TURNED, UNTRAINED
+from windtunnel.mechanism.match_size import as_large
 from windtunnel.mechanism.place import Change, Place, stored, substitute, width_of
 from windtunnel.mechanism.score import NULL_EPISODES, Bench
-from windtunnel.mechanism.size import as_large
 from windtunnel.mechanism.worlds import middle
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes

@@ -23,8 +23,8 @@ from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
 from windtunnel.mechanism.anatomy import Anatomy
 from windtunnel.mechanism.place import Change
-from windtunnel.mechanism.resume import Start, can_resume, first_changed, skipping, start
-from windtunnel.models.home import home
+from windtunnel.mechanism.skip_unchanged import Start, can_resume, first_changed, skipping, start
+from windtunnel.models.device import device_of
 from windtunnel.models.taps import Edit, Tap
 from windtunnel.models.trace import trace
 from windtunnel.tunnels.base import Tunnel
@@ -94,7 +94,7 @@ class Bench:
         A batch of another size rounds differently, so this is for nulls, which need not be exact to the last bit.
         """
         count, length = len(self.episodes), self.episodes.inputs.tokens.shape[1]
-        wide = WIDE.get(home(self.model, self.belief).type, WIDE["cpu"])
+        wide = WIDE.get(device_of(self.model, self.belief).type, WIDE["cpu"])
         groups = math.ceil(len(several) / max(1, wide // (count * length)))
         together, parts = math.ceil(len(several) / groups), []
         for first in range(0, len(several), together):
@@ -117,7 +117,9 @@ class Bench:
             values = {name: value.repeat(copies, *[1] * (value.ndim - 1)) for name, value in values.items()}
         edit = Edit(edits, values)
         with evaluation_mode([self.model]), skipping(self.model, begin.skipped, edit):
-            found = checked_log_probs(Tapped(self.model, edit), part.to(home(self.model, part.tokens)), self.tunnel)
+            found = checked_log_probs(
+                Tapped(self.model, edit), part.to(device_of(self.model, part.tokens)), self.tunnel
+            )
         edit.check()
         return found.to(self.belief.device)
 
@@ -156,7 +158,7 @@ class Bench:
         passes = {0: whole} if whole else {}
         for name in self.anatomy.recurrent.intersection(missing):
             passes.setdefault(1 + first_changed([name], self.anatomy.depth), []).append(name)
-        device = home(self.model, self.belief)
+        device = device_of(self.model, self.belief)
         with evaluation_mode([self.model]):
             for together in passes.values():
                 self._recorded |= trace(self.model, self.episodes, together, chunk=self.chunk, device=device)
@@ -227,7 +229,7 @@ def _side_by_side(changes: Sequence[Change], count: int) -> Callable[[Tensor, in
 
 def predictions(predictor: Predictor, tunnel: Tunnel, inputs: Inputs) -> Float64[Tensor, "n K C"]:
     """Log-probabilities of any predictor, no taps needed; on the device of the inputs."""
-    device = home(predictor, inputs.tokens) if isinstance(predictor, nn.Module) else inputs.tokens.device
+    device = device_of(predictor, inputs.tokens) if isinstance(predictor, nn.Module) else inputs.tokens.device
     with evaluation_mode([predictor]):
         parts = [
             checked_log_probs(predictor, inputs[first : first + CHUNK].to(device), tunnel)

@@ -27,7 +27,7 @@ from windtunnel.accidents import accident, misfit
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.base import SequenceModel, Sizes
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.models.taps import Record, Tap
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs, require_inputs
@@ -84,7 +84,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
     if not isinstance(module, nn.Module):
         raise InputError(f"model {name} returned {type(module).__name__}: must be a torch.nn.Module")
     adapted = module if isinstance(module, SequenceModel | Adapted) else Adapted(module, name)
-    inputs = tunnel.sample(2, dtype=torch.float32).inputs.to(home(module))
+    inputs = tunnel.sample(2, dtype=torch.float32).inputs.to(device_of(module))
     before = [part.clone() for part in _parts(inputs)]
     record = Record()
     tapped = {"tap": record} if getattr(adapted, "has_taps", False) else {}
@@ -134,7 +134,7 @@ def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) ->
     """
     inputs = tunnel.sample(2, dtype=torch.float32).inputs
     first = int(inputs.readout[0])
-    same, *others = (x.to(home(model)) for x in (inputs, *_going_on_differently(tunnel, inputs, first)))
+    same, *others = (x.to(device_of(model)) for x in (inputs, *_going_on_differently(tunnel, inputs, first)))
     failed: Exception | None = None
     with evaluation_mode([model]), _precisions(model) as eps:
         for other in others:

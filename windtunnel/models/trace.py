@@ -11,7 +11,7 @@ from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require, whole_number
 from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.base import Sizes
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.models.taps import Record, require_matched
 from windtunnel.tunnels.episodes import Episodes, Inputs
 
@@ -44,7 +44,7 @@ def trace(
     with evaluation_mode([model]):
         for first in range(0, max(1, len(inputs)), chunk):  # once for no episodes: names are looked at, and have shapes
             record = Record(patterns)
-            part = inputs[first : first + chunk].to(home(model, inputs.tokens))
+            part = inputs[first : first + chunk].to(device_of(model, inputs.tokens))
             model(part.tokens, part.features, part.readout, record)
             require_matched(patterns or (), record.seen, lambda: tap_names(model))
             for name, value in record.tensors().items():

@@ -5,7 +5,7 @@ write_page(source, "report.html")
 write_figures(source, "figures")
 """
 
-from windtunnel.report.asked import Asked
+from windtunnel.report.command_line import Asked
 from windtunnel.report.figures import write_figures
 from windtunnel.report.page import write_page
 from windtunnel.report.source import Source, read

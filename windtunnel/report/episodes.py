@@ -23,7 +23,7 @@ from windtunnel.fidelity.predictor import checked_log_probs, evaluation_mode
 from windtunnel.geometry.alignment_survey import patterns_at_readout
 from windtunnel.geometry.gather import ending, named
 from windtunnel.geometry.simplex import corners
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.report.curves import SEED
 from windtunnel.tunnels import HMM, Bijection, Episodes, Recall, Tunnel, Urn
 
@@ -83,11 +83,11 @@ def stepped(model: nn.Module, tunnel: Tunnel) -> dict[str, Any]:
     attention (n, L, H, K, T) as base64 bytes, or None where there is no softmax attention
     chain     of an HMM: the hidden chain of each episode, transition (n, S, S) and emission (n, S, V)
     """
-    one = tunnel.sample(1, SEED, "test", home(model))
+    one = tunnel.sample(1, SEED, "test", device_of(model))
     patterned = ending(named(model, one), ".attention.pattern")
     shape = patterns_at_readout(model, one).shape if patterned else (1, 0, 0)
     count = how_many(tunnel, shape[1], shape[2])
-    episodes = tunnel.sample(count, SEED, "test", home(model))
+    episodes = tunnel.sample(count, SEED, "test", device_of(model))
     with evaluation_mode([model]):
         log_q = checked_log_probs(model, episodes.inputs, tunnel)  # type: ignore[arg-type]
     names, p = tunnel.token_names(), episodes.posterior

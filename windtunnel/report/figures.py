@@ -14,9 +14,9 @@ from typing import Any
 
 from windtunnel.errors import InputError, require_choice
 from windtunnel.report.chart import Chart, Cloud, Panel, crowded
-from windtunnel.report.fields import draw_primitives
-from windtunnel.report.lacks import FIDELITY, GEOMETRY, MECHANISM, Lack
-from windtunnel.report.paper import STYLE, draw
+from windtunnel.report.missing_parts import FIDELITY, GEOMETRY, MECHANISM, Lack
+from windtunnel.report.print_charts import STYLE, draw
+from windtunnel.report.print_tables import draw_primitives
 from windtunnel.report.sections import sections
 from windtunnel.report.shares import primitives
 from windtunnel.report.source import Source

@@ -11,7 +11,7 @@ from windtunnel.report.chart import Table
 from windtunnel.report.source import Source
 from windtunnel.report.told_apart import spoken
 from windtunnel.study.presets import commands as study_commands
-from windtunnel.training.stages import batch_told
+from windtunnel.training.batch_stages import batch_told
 
 COLUMNS = (
     "name",

@@ -14,7 +14,7 @@ import numpy as np
 
 from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p
 from windtunnel.report.chart import Chart, Panel, Series
-from windtunnel.report.older import without_window
+from windtunnel.report.older_surveys import without_window
 from windtunnel.report.source import Source
 from windtunnel.report.words import enumerated, listed, short
 from windtunnel.study.evidence import null_mean, over_seeds

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from windtunnel.report.chart import Chart
 from windtunnel.report.fidelity_charts import fidelity_charts
 from windtunnel.report.geometry_charts import geometry_charts
-from windtunnel.report.lacks import (
+from windtunnel.report.mechanism_charts import mechanism_charts
+from windtunnel.report.missing_parts import (
     FIDELITY,
     GEOMETRY,
     MECHANISM,
@@ -18,7 +19,6 @@ from windtunnel.report.lacks import (
     histories_lacking,
     verdicts_lacking,
 )
-from windtunnel.report.mechanism_charts import mechanism_charts
 from windtunnel.report.readings import HOW, MOVED
 from windtunnel.report.source import Source
 from windtunnel.report.verdicts import section_says

@@ -15,7 +15,7 @@ import numpy as np
 from windtunnel.errors import InputError, Unregistered
 from windtunnel.mechanism.survey_file import to_dict
 from windtunnel.report import subjects as find
-from windtunnel.report.asked import Asked
+from windtunnel.report.command_line import Asked
 from windtunnel.report.curves import references
 from windtunnel.report.exhibit import gather
 from windtunnel.report.own_shares import add_shares

@@ -22,7 +22,7 @@ from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.running.duration import cell_seconds
 from windtunnel.study.worlds import WORLDS
 from windtunnel.training import Recipe, recipe_for
-from windtunnel.training.standard import PAPER_SIZE
+from windtunnel.training.tuned_recipes import PAPER_SIZE
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel
 
 ARCHITECTURES = ("transformer", "mamba", "lstm", "mlp", "linear-attention")

@@ -21,7 +21,7 @@ from windtunnel.fidelity import Predictor, evaluate_parts
 from windtunnel.fidelity.evaluate import unpack
 from windtunnel.models.adapt import adapt
 from windtunnel.study.share import Share
-from windtunnel.study.sharing import Sharing
+from windtunnel.study.share_measurement import Sharing
 from windtunnel.study.trials import trial_of
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.base import require_tunnel

@@ -37,12 +37,12 @@ from windtunnel.study.scorecard_plan import (
 )
 from windtunnel.study.scorecard_result import Scorecard
 from windtunnel.study.share import Share
-from windtunnel.training.differences import differences
 from windtunnel.training.files import require_path
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.lock import locked
-from windtunnel.training.rehearsal import rehearse
-from windtunnel.training.untrained import untrained
+from windtunnel.training.preflight import rehearse
+from windtunnel.training.recipe_differences import differences
+from windtunnel.training.unused_folder import untrained
 
 DEVICE = "cpu"
 """Networks so small are done there before a GPU has compiled their step."""

@@ -16,9 +16,9 @@ from dataclasses import replace
 import torch
 
 from windtunnel.errors import InputError
-from windtunnel.training.beside import advance_beside
+from windtunnel.training.batch_stages import Stage, stage_at
 from windtunnel.training.network import Network, finish_step
-from windtunnel.training.stages import Stage, stage_at
+from windtunnel.training.seed_threads import advance_beside
 
 _WARMUP = 3  # steps before capture, so that every lazy allocation and autotuning has happened
 

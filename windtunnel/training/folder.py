@@ -28,7 +28,7 @@ from windtunnel.training.files import (
     read_versioned,
     write_json,
 )
-from windtunnel.training.lost_list import Unlisted, lost_list
+from windtunnel.training.lost_checkpoints import Unlisted, lost_list
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.seed_folder import TRAINED, SeedFolder
 

@@ -23,11 +23,11 @@ from windtunnel.models.adapt import require_causal
 from windtunnel.models.build import seeded
 from windtunnel.models.compiled import specialised
 from windtunnel.models.registry import Factory, is_built_in
-from windtunnel.training.halves import in_halves, one_thread, worth_halving
+from windtunnel.training.batch_halves import in_halves, one_thread, worth_halving
+from windtunnel.training.batch_stages import Stage, stage_at
 from windtunnel.training.optimiser import Stepper, finish_together
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.schedule import rate_table
-from windtunnel.training.stages import Stage, stage_at
 from windtunnel.tunnels import STREAMS, Source
 
 _TRAIN = STREAMS.index("train")

@@ -18,7 +18,7 @@ from windtunnel.errors import (
     require,
     require_choice,
 )
-from windtunnel.training.stages import Stage, stage_at, stages_of
+from windtunnel.training.batch_stages import Stage, stage_at, stages_of
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.base import require_tunnel
 from windtunnel.tunnels.random import whole_seed

@@ -1,7 +1,7 @@
 """Recipes for each tunnel and architecture, with the reason for each choice.
 
 `docs/log.md` keeps the dated trials behind them, the failures too.  `recipe_for` finds the one for a pair;
-`NAMED` (in standard.py) lists those that the benchmarks know by name.
+`NAMED` (in tuned_recipes.py) lists those that the benchmarks know by name.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from windtunnel.errors import InputError, require_choice
 from windtunnel.models.registry import find, is_built_in
 from windtunnel.training.recipe import Optimiser, Recipe, Schedule
-from windtunnel.training.standard import STANDARD, base
+from windtunnel.training.tuned_recipes import STANDARD, base
 from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.checking import is_foreign
 
@@ -62,7 +62,7 @@ def quick(tunnel: Tunnel, model: str) -> Recipe:
 def standard(tunnel: Tunnel, model: str) -> Recipe:
     """One GPU, minutes: 2.67M parameters (the paper's size), bfloat16, Muon on the matrices.
 
-    Tuned where `standard.py` has a function for the pair; for the other built-in architectures what those share.
+    Tuned where `tuned_recipes.py` has a function for the pair; for the other built-in architectures what those share.
     """
     world = type(tunnel).__name__.lower()
     build = None if is_foreign(tunnel) else STANDARD.get((world, model))  # one's own may have the name of one of ours

@@ -28,7 +28,7 @@ from windtunnel.training.files import (
     write_json,
     write_tensors,
 )
-from windtunnel.training.lost_list import EARLIER, LIST, PATTERNS, identity, listing, strangers
+from windtunnel.training.lost_checkpoints import EARLIER, LIST, PATTERNS, identity, listing, strangers
 from windtunnel.training.recipe import Recipe
 
 TRAINED = (LIST, "metrics.jsonl", *PATTERNS.values())  # what training leaves here

@@ -19,20 +19,20 @@ from windtunnel.environment import environment
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.models.registry import Factory, is_built_in
-from windtunnel.training.differences import differences
 from windtunnel.training.engine import Engine, out_of_memory
 from windtunnel.training.folder import RunFolder
-from windtunnel.training.lost_list import lost_list
+from windtunnel.training.lost_checkpoints import lost_list
 from windtunnel.training.network import Network
+from windtunnel.training.preflight import Shape, rehearse
 from windtunnel.training.recipe import Recipe
-from windtunnel.training.rehearsal import Shape, rehearse
+from windtunnel.training.recipe_differences import differences
 from windtunnel.training.run import Run
 from windtunnel.training.schedule import ladder_steps
 from windtunnel.training.seed_folder import SeedFolder
 from windtunnel.training.signals import StopRequest
 from windtunnel.training.stopwatch import Stopwatch
 from windtunnel.training.trackers import StepTracker, Tracker
-from windtunnel.training.untrained import clear, untrained
+from windtunnel.training.unused_folder import clear, untrained
 from windtunnel.tunnels.checking import is_foreign
 
 _GPU_CHUNK = 50  # graph replays between two looks at the host's wishes (stop, broken loss)

@@ -20,9 +20,9 @@ from windtunnel.models.registry import names as model_names
 from windtunnel.training.files import require_path
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.lock import locked
+from windtunnel.training.preflight import Shape, rehearse
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
-from windtunnel.training.rehearsal import Shape, rehearse
 from windtunnel.training.run import Run
 from windtunnel.training.schedule import never_peaks, shortened
 from windtunnel.training.sitting import Say, Sitting

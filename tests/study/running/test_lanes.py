@@ -22,7 +22,7 @@ from windtunnel.errors import InputError
 from windtunnel.study import StudyFolder, reproduce
 from windtunnel.study.running.lanes import bundles
 from windtunnel.training import train
-from windtunnel.training.turn import turn
+from windtunnel.training.gpu_turns import turn
 
 PLAN = micro(surveys=True)
 

@@ -25,7 +25,7 @@ from windtunnel.training.speed.rates import AS_TRAINED, evaluation_rate, matrix_
 from windtunnel.training.speed.sampling import by_choice, by_search, numpy_episode, numpy_rate, sampling_rate
 from windtunnel.training.speed.startup import seconds_to_line
 from windtunnel.training.speed.tables import notes
-from windtunnel.training.standard import NAMED
+from windtunnel.training.tuned_recipes import NAMED
 
 
 def test_seconds_each_counts_every_call():

@@ -33,10 +33,10 @@ from windtunnel.study.folder.files import FORMAT, in_lines
 from windtunnel.study.folder.kinds import require_shape
 from windtunnel.study.folder.ledger import summaries
 from windtunnel.study.verdict import Verdict
-from windtunnel.training.differences import differences
 from windtunnel.training.files import read_json, read_versioned, write_bytes, write_json
 from windtunnel.training.folder import STUDY, RunFolder
 from windtunnel.training.recipe import Recipe
+from windtunnel.training.recipe_differences import differences
 
 
 class StudyFolder:

@@ -18,7 +18,7 @@ from windtunnel.study.running import surveying
 from windtunnel.study.running.duration import instrument_seconds
 from windtunnel.training import Run, load
 from windtunnel.training.folder import RunFolder
-from windtunnel.training.lost_list import Unlisted
+from windtunnel.training.lost_checkpoints import Unlisted
 
 if TYPE_CHECKING:
     from windtunnel.study.running.sitting import Sitting

@@ -19,7 +19,7 @@ from windtunnel.study.running.inspecting import Inspecting
 from windtunnel.study.running.making import Making
 from windtunnel.study.running.pause import OutOfTime, Waits
 from windtunnel.training import Tracker
-from windtunnel.training.turn import turn
+from windtunnel.training.gpu_turns import turn
 
 SETUP_MINUTES = 0.75  # with less than this left, a GPU would only compile
 

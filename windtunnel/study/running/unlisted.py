@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from windtunnel.training.folder import RunFolder
-from windtunnel.training.lost_list import Unlisted
+from windtunnel.training.lost_checkpoints import Unlisted
 
 
 def put_aside(run: Path) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from windtunnel.models.registry import is_built_in, names
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.recipes import default_preset, recipe_for
-from windtunnel.training.standard import NAMED, hmm_transformer_9x256
+from windtunnel.training.tuned_recipes import NAMED, hmm_transformer_9x256
 from windtunnel.tunnels import HMM, Bijection, Recall, Tunnel, Urn
 
 TUNNELS: dict[str, Tunnel] = {"hmm": HMM(), "bijection": Bijection(), "urn": Urn(), "recall": Recall()}

@@ -21,11 +21,11 @@ from windtunnel.errors import require
 from windtunnel.fidelity import evaluate
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.models.compiled import must_compile
+from windtunnel.training.batch_stages import stage_at
 from windtunnel.training.engine import Engine
 from windtunnel.training.network import VALIDATION_SEED, Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.clock import drain, seconds
-from windtunnel.training.stages import stage_at
 
 TARGETS_BITS = (1e-2, 1e-3, 1e-4)
 TEST_SEED = 1

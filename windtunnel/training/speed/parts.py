@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from windtunnel.training.halves import in_halves
+from windtunnel.training.batch_halves import in_halves
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.clock import busy_ms, drain, seconds

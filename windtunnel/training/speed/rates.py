@@ -17,11 +17,11 @@ from windtunnel import models
 from windtunnel.fidelity import evaluate
 from windtunnel.models.compiled import must_compile
 from windtunnel.training.engine import Engine
+from windtunnel.training.gpu_turns import turn as hold
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.clock import busy_ms, drain, seconds, seconds_each
 from windtunnel.training.speed.memory import COUNTED, MEASURED, counted_bytes, held_since, start_measuring
-from windtunnel.training.turn import turn as hold
 
 
 def matrix_rate(device: str, size: int | None = None) -> float:

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 
-def home(model: nn.Module, otherwise: Tensor | None = None) -> torch.device:
+def device_of(model: nn.Module, otherwise: Tensor | None = None) -> torch.device:
     """The device of a network's weights, or of its buffers.  One without either computes where its inputs are: on the
     device of `otherwise`, or on the CPU.
 
-    >>> home(nn.Linear(2, 2), torch.empty(0, device="meta")), home(nn.Identity(), torch.empty(0, device="meta"))
+    >>> nowhere = torch.empty(0, device="meta")
+    >>> device_of(nn.Linear(2, 2), nowhere), device_of(nn.Identity(), nowhere)
     (device(type='cpu'), device(type='meta'))
     """
     nowhere = torch.device("cpu") if otherwise is None else otherwise.device

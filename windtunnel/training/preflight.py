@@ -14,7 +14,7 @@ from windtunnel.errors import InputError, require
 from windtunnel.models.base import SequenceModel
 from windtunnel.models.build import build, seeded
 from windtunnel.models.describe import describe
-from windtunnel.models.home import home
+from windtunnel.models.device import device_of
 from windtunnel.models.registry import Factory, find, is_built_in, names
 from windtunnel.training.optimiser import trainable
 from windtunnel.training.recipe import Recipe
@@ -70,7 +70,7 @@ def _require_storable(network: nn.Module, name: str) -> None:
 def _require_gradient(network: nn.Module, recipe: Recipe) -> None:
     """Raise unless the loss of two episodes can be followed back to the weights.  The network is not used again."""
     name, two = recipe.model, recipe.tunnel.sample(2, dtype=torch.float32)
-    inputs = two.inputs.to(home(network))
+    inputs = two.inputs.to(device_of(network))
     try:
         with torch.enable_grad(), seeded(0):  # dropout draws
             logits = network.train()(inputs.tokens, inputs.features, inputs.readout)

@@ -33,7 +33,7 @@ def test_the_command_goes_on_with_the_survey_that_is_there(scratch, monkeypatch)
     told = advice()
     assert told[3:] == ["--only", "swap,patch,dose,late,roles", *made]
     assert main([*told[1:3], "--only", "roles", *told[5:]]) == 0
-    monkeypatch.setattr("windtunnel.report.lacks.REVISION", 99)
+    monkeypatch.setattr("windtunnel.report.missing_parts.REVISION", 99)
     told = advice()
     assert told[3:] == ["--only", "ablate,roles,swap,patch,dose,late", *made, "--replace"]  # all of it, measured anew
 

@@ -18,7 +18,7 @@ from windtunnel.errors import InputError
 from windtunnel.training import Recipe, load, train
 from windtunnel.training.files import stored_metadata, stored_step, write_tensors
 from windtunnel.training.folder import RunFolder
-from windtunnel.training.lost_list import EARLIER, lost_list
+from windtunnel.training.lost_checkpoints import EARLIER, lost_list
 from windtunnel.tunnels import Urn
 
 RECIPE = tiny(steps=8, validation_episodes=4)  # states every 2 steps, ladder 1, 3, 8; scored at 0, 3, 6, 8

@@ -15,8 +15,8 @@ import numpy as np
 
 from windtunnel.report.axes import LEAST, apart, log_ticks, span
 from windtunnel.report.chart import Chart, Panel, Series, within
-from windtunnel.report.fields import INK, SOFT, draw_cloud, draw_heats, heat_size
 from windtunnel.report.palette import DASHES, KEYS, LIGHT
+from windtunnel.report.print_tables import INK, SOFT, draw_cloud, draw_heats, heat_size
 
 STROKES: dict[str, Any] = {
     "solid": "-",

@@ -10,7 +10,7 @@ import contextlib
 
 from windtunnel.errors import InputError
 from windtunnel.training.folder import RunFolder
-from windtunnel.training.lost_list import PATTERNS
+from windtunnel.training.lost_checkpoints import PATTERNS
 from windtunnel.training.seed_folder import TRAINED, SeedFolder
 
 _FIRST = f"resume-{0:08d}.safetensors"  # where a training was stopped before its first step

@@ -12,10 +12,10 @@ from tests.training.cases import contents, tiny
 from tests.training.zygote import Zygote
 from windtunnel.errors import InputError
 from windtunnel.training import load, train
-from windtunnel.training.differences import differences
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.network import Network
-from windtunnel.training.untrained import clear, untrained
+from windtunnel.training.recipe_differences import differences
+from windtunnel.training.unused_folder import clear, untrained
 from windtunnel.tunnels import Bijection, Urn
 
 WRONG = tiny(batch=16, seeds=(0, 5))

@@ -14,11 +14,11 @@ import torch
 from tests.training.cases import SMALL_HMM, VARIANTS, Counts, contents, on_cpu, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import sitting, train
-from windtunnel.training.beside import advance_beside
+from windtunnel.training.batch_halves import SMALLEST
 from windtunnel.training.engine import Engine
 from windtunnel.training.folder import RunFolder
-from windtunnel.training.halves import SMALLEST
 from windtunnel.training.network import Network
+from windtunnel.training.seed_threads import advance_beside
 from windtunnel.tunnels import Bijection, Source
 
 LARGE = -(-SMALLEST // SMALL_HMM.positions)  # the smallest batch that is halved

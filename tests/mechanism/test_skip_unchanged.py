@@ -9,7 +9,7 @@ from tests.models.cases import TUNNELS, VARIANTS, small
 from windtunnel.mechanism import Bench, Place, ablation
 from windtunnel.mechanism.ablate import METHODS, targets
 from windtunnel.mechanism.anatomy import Anatomy
-from windtunnel.mechanism.resume import Start, start
+from windtunnel.mechanism.skip_unchanged import Start, start
 
 TUNNEL = TUNNELS["hmm-rows"]
 EPISODES = TUNNEL.sample(7)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.training.cases import SMALL_HMM, VARIANTS, Counts, same, tiny
-from windtunnel.training.halves import SMALLEST, in_halves, one_thread, worth_halving
+from windtunnel.training.batch_halves import SMALLEST, in_halves, one_thread, worth_halving
 from windtunnel.training.network import Network
 from windtunnel.tunnels import HMM
 

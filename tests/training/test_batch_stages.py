@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.training.cases import BIJECTION, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import load, train
+from windtunnel.training.batch_stages import stage_at, stages_of
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.sitting import Sitting
-from windtunnel.training.stages import stage_at, stages_of
 
 GROWING = {"batch": 16, "first_batch": 4, "steps": 10, "validate_every": 5, "checkpoint_every": 100, "ladder": 0}
 

@@ -1,8 +1,8 @@
 """On a CPU several seeds train side by side, each on a thread of its own.
 
 A seed's numbers are those it would have alone, to the last bit: no operation is split over threads, and a batch is
-worked on in halves either way (`halves.py`).  Where there are not two threads for every seed, its halves follow one
-another.  Two seeds on two cores then meet a few times per second instead of twice per step; and five seeds on
+worked on in halves either way (`batch_halves.py`).  Where there are not two threads for every seed, its halves follow
+one another.  Two seeds on two cores then meet a few times per second instead of twice per step; and five seeds on
 many cores take little longer than one.
 
 Threads rather than processes: nothing has to be sent to and fro, and the user's script need not bear being imported
