@@ -20,7 +20,7 @@ _ROOMS = ("tunnels", "fidelity", "models", "training", "geometry", "mechanism", 
 
 _HOMES = {  # name -> the room it lives in
     "baselines": "fidelity",
-    "evaluate": "fidelity",
+    "evaluate": "models",
     "equivalent_window": "fidelity",
     "trace": "models",
     "edited": "models",
@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from windtunnel import tunnels as tunnels
     from windtunnel.fidelity import baselines as baselines
     from windtunnel.fidelity import equivalent_window as equivalent_window
-    from windtunnel.fidelity import evaluate as evaluate
     from windtunnel.models import edited as edited
+    from windtunnel.models import evaluate as evaluate
     from windtunnel.models import trace as trace
     from windtunnel.study import primitives as primitives
     from windtunnel.study import reproduce as reproduce

@@ -113,8 +113,9 @@ def binding(evidence: Evidence) -> tuple[str, str]:
     )
     brief = (
         f"Both can, with replacement: the share of binding that Mamba realises is {mamba}, the LSTM's {lstm} and linear"
-        f" attention's {linear}. Recall of {pairs} pairs is harder: Transformer and linear attention learn it, Mamba"
-        f" {learnt} with {times:.2g} times the training; the LSTM's training failed, which says nothing about binding."
+        f" attention's {linear}. Recall of {pairs} pairs, after {episodes}, is harder: Transformer and linear"
+        f" attention learn it, Mamba {learnt} with {times:.2g} times the training; the LSTM's training failed, which"
+        " says nothing about binding."
     )
     return brief, (
         f"Looking up what was bound before, in bijection with replacement: Mamba realises a share of {mamba} of it and"

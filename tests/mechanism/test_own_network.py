@@ -79,7 +79,7 @@ def test_on_a_gpu_a_copy_is_asked_first(kind, monkeypatch):
     """At an index that is out of range a GPU would stop for good.  Here is none: to ask it would be another error."""
     model, episodes, longer = models.build(kind, TUNNEL), TUNNEL.sample(12), TUNNEL.with_length(6)
     there = {id(model): torch.device("cuda")}
-    monkeypatch.setitem(Reader.require.__globals__, "home", lambda one: there.get(id(one), torch.device("cpu")))
+    monkeypatch.setitem(Reader.require.__globals__, "device_of", lambda one: there.get(id(one), torch.device("cpu")))
     with pytest.raises(InputError) as error:
         Reader(model, TUNNEL, episodes).require(longer, longer.sample(4))
     assert "CUDA" not in str(error.value) and "cuda" not in str(error.value)
@@ -87,7 +87,7 @@ def test_on_a_gpu_a_copy_is_asked_first(kind, monkeypatch):
 
 def test_a_copy_that_cannot_read_what_it_should_says_nothing(monkeypatch):
     model, asked = models.build(Own, TUNNEL), []
-    monkeypatch.setitem(Reader.require.__globals__, "home", lambda one: torch.device("meta"))
+    monkeypatch.setitem(Reader.require.__globals__, "device_of", lambda one: torch.device("meta"))
     monkeypatch.setitem(Reader.require.__globals__, "on_cpu", lambda one: asked.append(one) or 1 / 0)
     reader = Reader(model, TUNNEL, TUNNEL.sample(4))
     for _ in range(2):

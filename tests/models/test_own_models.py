@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+import windtunnel as wt
 from tests.models.cases import TUNNELS, Bag, dense_inputs, every_tunnel, small
 from windtunnel import models
 from windtunnel.errors import InputError
@@ -267,6 +268,24 @@ def test_a_module_with_a_forward_alone_is_scored_as_the_message_says():
     with pytest.raises(InputError, match=r"^subject = a Bag: .* by models\.build\(lambda tunnel: net, tunnel\)$"):
         evaluate(net, TUNNEL, episodes=4)
     assert evaluate(models.build(lambda tunnel: net, TUNNEL), TUNNEL, episodes=4).kl_bits.mean > 0
+
+
+def test_a_bare_module_is_scored_from_the_front_door():
+    net = Bag(TUNNEL)
+    built = evaluate(models.build(lambda tunnel: net, TUNNEL), TUNNEL, episodes=8)
+    assert wt.evaluate(net, TUNNEL, episodes=8).to_dict() == built.to_dict()
+    assert wt.evaluate([net, Bag(TUNNEL)], TUNNEL, episodes=8).kl_bits.over == "seeds"
+    with pytest.raises(InputError, match="must be causal"):
+        wt.evaluate(Glance(TUNNEL), TUNNEL, episodes=8)
+    with pytest.raises(InputError, match=r"^tunnel"):
+        wt.evaluate(net)
+
+
+class Glance(Bag):
+    """Reads all positions at each."""
+
+    def forward(self, tokens, features, readout):
+        return super().forward(tokens, features, readout) + self.embedding(tokens).mean()
 
 
 class OwnLogProbs(Bag):

@@ -50,7 +50,8 @@ def evaluate(
 ) -> Score:
     """How many bits `subject` is from exact inference on `tunnel`.
 
-    subject    a predictor, a list of predictors that differ by seed, or a run (has `.models` and `.tunnel`)
+    subject    a predictor, a list of predictors that differ by seed, or a run (has `.models` and `.tunnel`);
+               `wt.evaluate` also takes a bare module, whose forward gives logits
     tunnel     needed unless the subject has one (a run, a network from the zoo); given, it is scored there instead
     episodes   how many episodes of (seed, stream) to score; every predictor sees the same ones
     where      restrict the averages to a named subset of the tunnel (`tunnel.subsets`), or to the readouts that

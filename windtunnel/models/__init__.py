@@ -11,6 +11,7 @@ from windtunnel.models.build import build, from_spec, option_names, truth_names
 from windtunnel.models.compiled import compiled
 from windtunnel.models.describe import Description, describe
 from windtunnel.models.edited import Edited, edited
+from windtunnel.models.evaluate import evaluate
 from windtunnel.models.registry import names, register, summaries, unregister
 from windtunnel.models.taps import Edit, Record, Tap, chain, split_step, touch
 from windtunnel.models.trace import has_taps, tap_names, trace
@@ -33,6 +34,7 @@ __all__ = [
     "trace",
     "edited",
     "Edited",
+    "evaluate",
     "tap_names",
     "has_taps",
     "Tap",

@@ -10,7 +10,8 @@
 Without a tap each layer is one `nn.LSTM` call (cuDNN on a GPU).  `torch.compile` does not trace it, hence
 `compilable = False`: a trainer runs the model eagerly, and may capture that in a CUDA graph.  Where a tap wants
 gates, cell or hidden, the loop is written out over the same weights.  (cuDNN computes float32 products in TF32 unless
-told otherwise: 3e-4 relative on an H200, against 4e-6 without.)
+told otherwise: 3e-4 relative on an H200, against 4e-6 without.  Under autocast torch gives cuDNN float16, also where
+bfloat16 was asked for: the kernels in `benchmarks/results/h200/profile.json` say so.)
 
 Taps of block i (W = width):
     blocks.i.lstm.gates              (n, T, 4, W)  i, f, g, o after their nonlinearities  ┐ handed over step by step:

@@ -13,18 +13,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
 
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require
-from windtunnel.fidelity import Predictor, evaluate_parts
+from windtunnel.fidelity import evaluate_parts
 from windtunnel.fidelity.evaluate import unpack
-from windtunnel.models.adapt import adapt
+from windtunnel.models.evaluate import wrapped
 from windtunnel.study.share import Share
 from windtunnel.study.share_measurement import Sharing
 from windtunnel.study.trials import trial_of
 from windtunnel.tunnels import Tunnel
-from windtunnel.tunnels.base import require_tunnel
 
 
 def primitives(
@@ -48,20 +46,9 @@ def primitives(
     """
     if device is not None:
         require_device(str(device))  # before a run loads its networks
-    networks, tunnel = unpack(_wrapped(subject, tunnel), tunnel)
+    networks, tunnel = unpack(wrapped(subject, tunnel), tunnel)
     options: dict[str, Any] = {"episodes": episodes, "seed": seed, "stream": stream, "device": device, "chunk": chunk}
     return shares({"subject": networks}, tunnel, **options)["subject"]
-
-
-def _wrapped(subject: Any, tunnel: Tunnel | None) -> Any:
-    """Bare modules as predictors, refused if they do not fit or look ahead; anything else as it is."""
-    if isinstance(subject, list | tuple):
-        return [_wrapped(one, tunnel) for one in subject]
-    if not isinstance(subject, nn.Module) or isinstance(subject, Predictor):
-        return subject
-    tunnel = getattr(subject, "tunnel", None) if tunnel is None else tunnel
-    tunnel = require_tunnel(tunnel, "; only a run and a network from the zoo bring their own")
-    return adapt(subject, tunnel, type(subject).__name__)
 
 
 def shares(
@@ -82,7 +69,7 @@ def shares(
         own = "for your own there is wt.study.trial, see examples/new_tunnel.py"
         raise InputError(f"tunnel = {tunnel!r}: must be one that tests a primitive: {known}; {own}")
     found = Sharing(tunnel, asked)
-    subjects = {name: _wrapped(subject, tunnel) for name, subject in subjects.items()}
+    subjects = {name: wrapped(subject, tunnel) for name, subject in subjects.items()}
     options: dict[str, Any] = {"episodes": episodes, "seed": seed, "stream": stream, "device": device, "chunk": chunk}
     evaluate_parts(subjects, tunnel, {}, **options, watch=found)
     return {name: found.share(name) for name in subjects}
