@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+import source_tree  # noqa: F401  first: windtunnel may have to be found
+
 from windtunnel.errors import InputError
 from windtunnel.models.compiled import CompilationFailed
 from windtunnel.training.files import require_writable, write_json
