@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -233,6 +234,14 @@ def test_times_to_fidelity_say_how_many_seeds_and_which_settings():
         ("hmm/mlp", 1e-2): "",
     }
     assert {key: readme_speed._seconds(tried, *key) for key in told} == told
+
+
+def test_no_page_shows_a_name_in_place_of_its_value():
+    """A string that has lost its f."""
+    places = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path in places:
+        text = re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
+        assert re.findall(r"\{[a-z_]+(?:\.[a-z_]+|\[[^]]*\])*(?::[^}]*)?\}", re.sub(r"`[^`]*`", "", text)) == [], path
 
 
 def test_float32_is_held_against_bfloat16_of_the_same_recipe(tmp_path):

@@ -22,7 +22,8 @@ def accident(error: BaseException) -> str:
 
 def is_in_own_code(error: BaseException) -> bool:
     """Did it happen in code of the user's, rather than in this package or in what this package called?"""
-    return not Path(_innermost(error)[0]).is_relative_to(PACKAGE)
+    file = _innermost(error)[0]
+    return _ours(file) and not Path(file).is_relative_to(PACKAGE)
 
 
 def is_of_memory(error: BaseException) -> bool:
@@ -70,4 +71,6 @@ def _ours(file: str) -> bool:
         return True
     if file.startswith("<"):
         return file.startswith(TYPED)
+    if any(part.startswith("torchinductor") for part in path.parts):  # what a compiler has written
+        return False
     return not path.is_relative_to(STANDARD) and not {"site-packages", "dist-packages"} & set(path.parts)

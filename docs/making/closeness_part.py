@@ -57,8 +57,8 @@ def part(folder: Path, again: Path, study: StudyFolder | None) -> list[str]:
         " where no other is named. Some recipes train longer than the networks of the study, and on other seeds, so"
         " numbers differ a little from those of claims.md. The filters in italics give a scale: they are"
         " exact but short of memory, and these chains forget quickly. The paper does not always say how it averaged its"
-        " entropy errors, so its column is for orientation only: its Transformer's 7.5e-5 is clearly reached by"
-        f" the longest recipe alone: {_reached(folder, again)}."
+        " entropy errors, so its column is for orientation only: the longest recipe keeps clearly"
+        f" under its Transformer's 7.5e-5 {_reached(folder, again)}."
     )
     return [
         "## How close the recipes get to exact",
@@ -75,7 +75,7 @@ def _reached(*folders: Path) -> str:
     homes = [load(path)["scores"]["home"] for folder in folders if (path := folder / recipe).exists()]
     senses = {"kl_bits": "in KL", "curve_mae_bits": "in the averaged curve", "entropy_mae_bits": "per sequence"}
     count = {words: sum(home[name]["high"] < line for home in homes) for name, words in senses.items()}
-    return ", ".join(f"{words} by {number} of its {len(homes)} trainings" for words, number in count.items())
+    return ", ".join(f"{words} in {number} of {len(homes)} trainings" for words, number in count.items())
 
 
 def _filters(evidence: Evidence) -> list[list[str]]:

@@ -24,7 +24,7 @@ def part(path: Path) -> list[str]:
     said = (
         f"{made_with(place)}, {place['threads']} threads; `python benchmarks/against.py {result['before']}"
         f" --rounds {len(rounds)}`, which runs `{result['command']}` with one tree and the other, in turns. The whole"
-        f" command is **{result['median_ratio']:.2f} times as fast**, median of {len(rounds)} rounds"
+        f" command is **{result['median_ratio']:.2f} times as fast**, median of the ratios of {len(rounds)} rounds"
         f" ({fastest['seconds']:.2f} times by the fastest run of each, {fastest['processor']:.2f} in processor"
         " seconds). Most of it is a recipe that ends with less error after fewer steps (Muon and an average of the"
         " weights in place of AdamW): by the clock a step takes about as long."

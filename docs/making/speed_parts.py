@@ -122,8 +122,8 @@ def seeds_part(files: list[Path]) -> list[str]:
         f" once; {did} did five seeds cost less. Where that alone costs more than {GOAL} times one seed, the goal"
         " is out of reach of any arrangement of the same work; that is what is meant here by a full card (not one that"
         " is full of arithmetic: the table above has the shares of the matrix rate). So it was in every recipe for a"
-        " GPU that was tried. Where it costs less, seeds together save time, but not all that could be saved. Batches"
-        " between 128 and 512 were not tried with several seeds, nor were linear attention and the urn."
+        " GPU that was tried. Where it costs less, seeds together save time, but not all that could be saved. Not tried"
+        " with several seeds: linear attention, the urn, and batches of 128 to 512 but for those in the table."
     )
     scale += f" There the goal is missed by {over}." if over else ""
     return ["## Five seeds in one step", "", where, scale, "", *table(columns, rows)]

@@ -96,8 +96,9 @@ def finding(results: Path) -> tuple[str, str] | None:
     wide = "the seeds differ so much that their interval includes 0" * (Quantity.of_seeds(past).low <= 0)
     brief = (
         "No, as long as knowing the belief helps. Trained only to predict the next symbol, a Transformer represents it"
-        f" on chains with sharper rows (R² {read.mean:.2g}, untrained {blank:.2g}); on the paper's chains it holds"
-        " nothing beyond the last two observations."
+        f" on chains with sharper rows (R² {read.mean:.2g}, untrained {blank:.2g}). Of what the last two observations"
+        f" leave unexplained a linear map reads {each}, seed by seed{f', but {wide}' if wide else ''}; on the paper's"
+        " chains it finds nothing beyond them."
     )
     return brief, (
         "Trained on the next observation alone, a Transformer represents the belief about the hidden state where that"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 import types
@@ -10,6 +11,7 @@ import types
 import pytest
 
 import windtunnel
+from windtunnel.accidents import is_in_own_code
 from windtunnel.cli import main as entry
 from windtunnel.cli.main import COMMANDS, main
 
@@ -99,6 +101,24 @@ def test_a_mistake_in_code_of_the_user_s_is_told_in_one_line(command, capsys):
     told = capsys.readouterr().err
     assert told.startswith("windtunnel: error: code of your own failed (ValueError in test_main.py:")
     assert told.endswith(": a slip)\n")
+
+
+def test_an_error_of_the_system_in_code_of_the_user_s_is_told_too(command, capsys):
+    def run(words):
+        raise OSError("no such device")
+
+    command(run)
+    assert main(["pretend"]) == 2
+    assert "code of your own failed (OSError in test_main.py:" in capsys.readouterr().err
+
+
+def test_what_a_compiler_wrote_is_not_the_user_s(tmp_path):
+    folder = tmp_path / "torchinductor_somebody"
+    folder.mkdir()
+    (folder / "made.py").write_text("raise ValueError('a bug of the compiler')")
+    with pytest.raises(ValueError, match="a bug of the compiler") as error:
+        runpy.run_path(str(folder / "made.py"))
+    assert not is_in_own_code(error.value)
 
 
 @pytest.mark.parametrize("code", [None, 0, 3, "a farewell"])

@@ -86,6 +86,8 @@ def test_a_word_without_an_option(word):
 def test_an_option_that_there_is_not_is_told_before_one_that_is_missing():
     with pytest.raises(InputError, match=r"^unknown option '--rat' \(did you mean --rate\?\): must be one of --rate, "):
         parse(Form, ["--rat", "1", "--count", "3"], "prog")
+    with pytest.raises(InputError, match=r"^--rate has no value: must be a number$"):
+        parse(Form, ["--rate", "--weird"], "prog")
     with pytest.raises(InputError, match=r"^--rate is missing: must be a number$"):
         parse(Form, ["--count", "3"], "prog")
 

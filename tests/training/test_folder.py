@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -261,6 +262,22 @@ def test_a_run_is_not_kept_within_another(tmp_path):
     with pytest.raises(InputError, match=r"holds other runs \(run\): must be a folder of its own$"):
         train(recipe=RECIPE, out=tmp_path, device="cpu")
     assert contents(tmp_path / "run") == before and [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_what_only_points_to_a_run_or_cannot_be_read_keeps_no_run_away(tmp_path, monkeypatch):
+    train(recipe=RECIPE, out=tmp_path / "elsewhere", device="cpu")
+    there = tmp_path / "there"
+    (there / "lost+found").mkdir(parents=True)
+    (there / "link").symlink_to(tmp_path / "elsewhere")
+    exists = Path.exists
+
+    def guarded(path):
+        if "lost+found" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", guarded)
+    assert train(recipe=RECIPE, out=there, device="cpu").finished
 
 
 def test_one_seed_that_has_to_go_back_does_not_keep_another_s_weights_from_being_made_again(tmp_path):

@@ -69,3 +69,37 @@ def test_a_mistake_of_ours_is_seen_whole(monkeypatch):
     monkeypatch.setattr("windtunnel.training.network.Network.loss", broken)
     with pytest.raises(ValueError, match=r"^ours$"):
         train(BIJECTION, "mlp", params=2000, **FEW)
+
+
+class Full(OSError):
+    """No room on the disk."""
+
+
+def test_what_saving_meets_is_not_laid_at_the_model_s_door(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise Full(28, "No space left on device", "somewhere")
+
+    monkeypatch.setattr("windtunnel.training.seed_folder.SeedFolder.save_state", full)
+    with pytest.raises(Full):
+        train(BIJECTION, at_step(99, slip), out=tmp_path / "run", **FEW)
+
+
+def test_a_factory_that_ends_the_process_is_one_line():
+    def leaving(tunnel):
+        sys.exit("farewell")
+
+    with pytest.raises(InputError, match=r"its factory failed, .*SystemExit in test_own_accidents\.py:\d+: farewell"):
+        train(BIJECTION, leaving, **FEW)
+
+
+def test_a_forward_that_changes_its_inputs_while_it_is_trained_is_refused(tmp_path):
+    class Erasing(Counts):
+        def forward(self, tokens, features, readout):
+            logits = super().forward(tokens, features, readout)
+            if self.training:
+                tokens.zero_()
+            return logits
+
+    with pytest.raises(InputError, match="model Erasing: forward must leave tokens, features and readout as they are"):
+        train(BIJECTION, Erasing, out=tmp_path / "run", **FEW)
+    assert not (tmp_path / "run").exists()

@@ -69,17 +69,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # a file, folder or stream that cannot be used; anything else is ours to mend
         if error.filename is not None:
             return _refuse(f"{os.fsdecode(error.filename)}: {error.strerror}")
-        if not streams.is_full(error):
+        if streams.is_full(error):
+            return _refuse(f"{streams.given_up() or 'nothing more can be written'}: {error.strerror}")
+        if not is_in_own_code(error):
             raise
-        return _refuse(f"{streams.given_up() or 'nothing more can be written'}: {error.strerror}")
-    except (Exception, SystemExit) as error:  # own code may also try to end the process, and seem to have succeeded
+        return _refuse(_own(error))
+    except SystemExit as error:  # nothing of ours does that: own code would end the command, and seem to have succeeded
+        return _refuse(_own(error))
+    except Exception as error:
         if is_of_memory(error):
             less = "fewer episodes, a shorter length, a smaller batch or a smaller model"
             return _refuse(f"not enough memory: try {less}")
         if not is_in_own_code(error):
             raise
-        return _refuse(f"code of your own failed ({accident(error)})")
+        return _refuse(_own(error))
     return code
+
+
+def _own(error: BaseException) -> str:
+    return f"code of your own failed ({accident(error)})"
 
 
 def _as_typed(line: str, words: Sequence[str]) -> str:

@@ -67,7 +67,8 @@ def parse(
             rest = page.getvalue().split("\n", 1)[1].replace(_ABOUT, paragraphs(form.__doc__ or ""))
             print(f"usage: {prog} [options]\n{rest}", end="")
             raise HelpShown from None
-        if strange := _strange(words, form):  # perhaps a slip for the option that is missing
+        wrong, strange = _at_fault(form, box.getvalue()), _strange(words, form)
+        if wrong and not given(words, wrong.lstrip("-")) and strange:  # perhaps a slip for the option that is missing
             raise InputError(_why_strange(form, strange, words, prog, others, elsewhere)) from None
         raise InputError(_what_is_wrong(form, words, box.getvalue())) from None
     if box.getvalue():  # a warning; not even nothing can be written where a disk is full
@@ -149,13 +150,22 @@ def _flags(form: type) -> dict[str, Any]:
     return found
 
 
+def _text(box: str) -> str:
+    """What tyro's box says, without the box."""
+    return re.sub(r"\x1b\[[0-9;]*m|[─│╭╮╰╯]", " ", box)
+
+
+def _at_fault(form: type, box: str) -> str:
+    """The option that tyro's box names; nothing where it names none of the form's."""
+    named = re.search(r"--[\w.-]*\w", _text(box))
+    return named.group() if named and named.group() in _flags(form) else ""
+
+
 def _what_is_wrong(form: type, words: Sequence[str], box: str) -> str:
     """One line for the option that tyro's box names: the option, the value typed, what is allowed."""
-    text = re.sub(r"\x1b\[[0-9;]*m|[─│╭╮╰╯]", " ", box)
-    named = re.search(r"--[\w.-]*\w", text)
-    flag = named.group() if named else ""
-    if flag not in _flags(form):
-        return " ".join(text.split())  # a box we cannot read: all of it, on one line
+    flag = _at_fault(form, box)
+    if not flag:
+        return " ".join(_text(box).split())  # a box we cannot read: all of it, on one line
     must = allowed(_flags(form)[flag])
     if not given(words, flag.lstrip("-")):
         return f"{flag} is missing: must be {must}"

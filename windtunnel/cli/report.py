@@ -54,7 +54,8 @@ def made(folder: Path, options: Report, by: Asked | None = None) -> tuple[Source
     out = options.out or folder / "report.html"
     if out.is_dir():
         raise InputError(f"--out = {str(out)!r}: must be a file, not a folder")
-    require(out.suffix in (".html", ".htm"), "--out", str(out), "a file that ends in .html, for browsers to know it")
+    known = out.suffix.lower() in (".html", ".htm") or (out.exists() and not out.is_file())  # the latter: /dev/null
+    require(known, "--out", str(out), "a file that ends in .html, for browsers to know it")
     require_shown(folder, "report")
     device = require_device(options.device or default_device())
     require_writable(out)  # before the minutes of looking into networks

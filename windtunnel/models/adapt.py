@@ -85,7 +85,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
         raise InputError(f"model {name} returned {type(module).__name__}: must be a torch.nn.Module")
     adapted = module if isinstance(module, SequenceModel | Adapted) else Adapted(module, name)
     inputs = tunnel.sample(2, dtype=torch.float32).inputs.to(device_of(module))
-    before = [part.clone() for part in _parts(inputs)]
+    before = copied(inputs)
     record = Record()
     tapped = {"tap": record} if getattr(adapted, "has_taps", False) else {}
     try:
@@ -98,8 +98,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
         if reason := misfit(forward, inputs.tokens, inputs.features, inputs.readout, **tapped):
             raise InputError(f"model {name}: forward must take (tokens, features, readout) ({reason})") from error
         raise InputError(f"model {name}: forward failed on {_told(inputs)} ({accident(error)})") from error
-    if not all(map(torch.equal, _parts(inputs), before)):  # others read them too
-        raise InputError(f"model {name}: forward must leave tokens, features and readout as they are, or copy them")
+    require_untouched(inputs, before, name)
     wanted = (2, tunnel.readouts, tunnel.classes)
     got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if got != wanted:
@@ -111,6 +110,17 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
         adapted.sizes = Sizes.of(tunnel)
         adapted.shapes = {label: (1, *value.shape[1:]) for label, value in record.tensors().items()}
     return adapted
+
+
+def copied(inputs: Inputs) -> list[Tensor]:
+    """Its tensors as they are now."""
+    return [part.clone() for part in _parts(inputs)]
+
+
+def require_untouched(inputs: Inputs, before: list[Tensor], name: str) -> None:
+    """Raise where a forward has changed what it was given, which others read too."""
+    if not all(map(torch.equal, _parts(inputs), before)):
+        raise InputError(f"model {name}: forward must leave tokens, features and readout as they are, or copy them")
 
 
 def _parts(inputs: Inputs) -> list[Tensor]:
@@ -135,12 +145,12 @@ def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) ->
     inputs = tunnel.sample(2, dtype=torch.float32).inputs
     first = int(inputs.readout[0])
     same, *others = (x.to(device_of(model)) for x in (inputs, *_going_on_differently(tunnel, inputs, first)))
-    failed: Exception | None = None
+    failed: BaseException | None = None
     with evaluation_mode([model]), _precisions(model) as eps:
         for other in others:
             try:
                 asked, again, changed = (model(x.tokens, x.features, x.readout).double() for x in (same, same, other))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 failed = error
                 continue
             tolerance = max(LOOKAHEAD, 8 * max(eps, default=0.0))

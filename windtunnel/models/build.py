@@ -174,7 +174,7 @@ def _call(factory: Factory, tunnel: Tunnel, given: dict[str, Any], name: str) ->
         return factory(tunnel, **given)
     except (InputError, MemoryError, torch.OutOfMemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = misfit(factory, tunnel, **given)
         if reason and given:
             raise InputError(f"model options = {given}: must be keywords the factory takes ({reason})") from error

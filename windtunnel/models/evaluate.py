@@ -25,7 +25,7 @@ def wrapped(subject: Any, tunnel: Tunnel | None) -> Any:
     anything else as it is."""
     if isinstance(subject, list | tuple):
         return [wrapped(one, tunnel) for one in subject]
-    if not isinstance(subject, nn.Module) or isinstance(subject, Predictor):
+    if not isinstance(subject, nn.Module) or isinstance(subject, Predictor) or hasattr(subject, "models"):
         return subject
     tunnel = getattr(subject, "tunnel", None) if tunnel is None else tunnel
     tunnel = require_tunnel(tunnel, "; only a run and a network from the zoo bring their own")

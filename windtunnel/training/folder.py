@@ -77,7 +77,8 @@ class RunFolder:
             raise InputError(f"{self.path}: is a part of the study in {place.parent}: must be another folder")
         if above := next(filter(_is_run, place.parents), None):
             raise InputError(f"{self.path}: lies within the run in {above}: must be another folder")
-        if below := next(filter(_is_run, sorted(place.glob("[!.]*"))), None):
+        there = (path for path in sorted(place.glob("[!.]*")) if not path.is_symlink())
+        if below := next(filter(_is_run, there), None):
             raise InputError(f"{self.path}: holds other runs ({below.name}): must be a folder of its own")
 
     def create(self, recipe: Recipe, spec: dict[str, Any] | None, parameters: int | None = None) -> None:
@@ -156,4 +157,7 @@ class RunFolder:
 
 
 def _is_run(folder: Path) -> bool:
-    return all((folder / name).exists() for name in _EVERY_RUN)
+    try:
+        return all((folder / name).exists() for name in _EVERY_RUN)
+    except PermissionError:  # what nobody may read holds no run of this user's
+        return False

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from windtunnel.accidents import accident
 from windtunnel.errors import InputError, require
+from windtunnel.models.adapt import copied, require_untouched
 from windtunnel.models.base import SequenceModel
 from windtunnel.models.build import build, seeded
 from windtunnel.models.describe import describe
@@ -71,9 +72,11 @@ def _require_gradient(network: nn.Module, recipe: Recipe) -> None:
     """Raise unless the loss of two episodes can be followed back to the weights.  The network is not used again."""
     name, two = recipe.model, recipe.tunnel.sample(2, dtype=torch.float32)
     inputs = two.inputs.to(device_of(network))
+    before = copied(inputs)
     try:
         with torch.enable_grad(), seeded(0):  # dropout draws
             logits = network.train()(inputs.tokens, inputs.features, inputs.readout)
+            require_untouched(inputs, before, name)
             if not logits.requires_grad:
                 allowed = (
                     "be differentiable: no torch.no_grad(), no detach(), no whole numbers on the way to the logits"

@@ -7,8 +7,8 @@ weights are the same to the last bit, because every saved state holds all that t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,12 +182,6 @@ class Sitting:
             step = self._advance(networks, begun, folder, stop, watch)
         except torch.cuda.OutOfMemoryError:
             step = None  # leave this block first: the error still holds on to the tensors of the failed step
-        except InputError:
-            raise
-        except (Exception, SystemExit) as error:
-            if is_of_memory(error) or (self._ours and not is_foreign(self.recipe.tunnel)):
-                raise  # the latter is a mistake of ours, to be seen whole
-            raise self._accident(networks[0], folder, error) from error
         if step is None:
             raise out_of_memory(networks)
         halted = step < self.recipe.steps
@@ -204,7 +198,8 @@ class Sitting:
         self, networks: list[Network], begun: int, folder: RunFolder | None, stop: StopRequest, watch: Stopwatch
     ) -> int:
         """Step until the end or a reason to stop; returns the step reached."""
-        engine = Engine(networks)
+        with self._at_work(networks, max(begun, 0), folder):
+            engine = Engine(networks)
         watch.ready(max(begun, 0))
         with self.turn():
             watch.resume()  # to wait for a turn is nobody's work
@@ -219,7 +214,7 @@ class Sitting:
         while step < recipe.steps and not self._should_stop(stop):
             event = _next_event(step, recipe, rungs)
             target = min(event, step + chunk)
-            with watch.stepping():
+            with watch.stepping(), self._at_work(networks, step, folder):
                 engine.advance(target - step)
                 if engine.on_gpu:
                     torch.cuda.synchronize()
@@ -316,7 +311,8 @@ class Sitting:
         for network in networks:
             loss_bits = network.take_loss_bits() if step else None
             try:
-                record = {"step": step, "loss_bits": loss_bits, **network.validate()}
+                with self._at_work([network], step, folder):
+                    record = {"step": step, "loss_bits": loss_bits, **network.validate()}
             except NotNumbers:  # weights may be finite, and too large for what is computed with them
                 what = f"the predictions were not finite {f'after step {step}' if step else 'before any step'}"
                 raise self._diverged(network, folder, what, step) from None
@@ -345,13 +341,23 @@ class Sitting:
             if broken >= 0:
                 raise self._diverged(network, folder, what, broken)
 
-    def _accident(self, network: Network, folder: RunFolder | None, error: BaseException) -> InputError:
-        """Of code of the user's, which may fail at the full batch alone, or later than any rehearsal."""
-        step, saved = int(network.step), "nothing was saved"
-        if folder is not None:
-            saved = _saved(folder.seed(network.seed), step + 1)  # no saved number is to blame
-        whose = f"model {self.recipe.model} on {type(self.recipe.tunnel).__name__}"
-        return InputError(f"{whose}: training failed after step {step} ({accident(error)}); {saved}")
+    @contextmanager
+    def _at_work(self, networks: list[Network], step: int, folder: RunFolder | None) -> Iterator[None]:
+        """Around what a model and a tunnel do.  Those of the user's own may fail at the full batch alone, or late: that
+        is told in one line.  The step is the last known to have ended, as a GPU that has failed cannot be asked."""
+        try:
+            yield
+        except (InputError, torch.cuda.OutOfMemoryError, BrokenPipeError):
+            raise
+        except (Exception, SystemExit) as error:
+            if is_of_memory(error) or (self._ours and not is_foreign(self.recipe.tunnel)):
+                raise  # the latter is a mistake of ours, to be seen whole
+            saved = "nothing was saved"
+            if folder is not None:
+                saved = _saved(folder.seed(networks[0].seed), step + 1)  # no saved number is to blame
+            whose = f"model {self.recipe.model} on {type(self.recipe.tunnel).__name__}"
+            told = f"{whose}: training failed after step {step} ({accident(error)}); {saved}"
+            raise InputError(told) from error
 
     def _diverged(self, network: Network, folder: RunFolder | None, what: str, step: int) -> Diverged:
         saved = "there is no checkpoint" if folder is None else _saved(folder.seed(network.seed), step)

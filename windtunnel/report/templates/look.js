@@ -20,7 +20,7 @@ const nameOf = (series) => (series.key === "head" ? "single heads" : series.name
 const alone = (series) => series.key === "baseline" || series.key === "head"; // hollow, but no null of anything
 const inRows = (panel) => (panel.series || []).some((s) => typeof s.y[0] === "string");
 
-// Name -> colour, dash, marker: the same in all panels of a chart, and in print (`styles` in paper.py).  Equal keys share a
+// Name -> colour, dash, marker: the same in all panels of a chart, and in print (`styles` in print_charts.py).  Equal keys share a
 // colour; a second name of the same colour gets another dash and marker.
 function looks(panels) {
   const found = new Map(), used = {};
