@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.training.cases import tiny
+from tests.training.cases import BIJECTION, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import Tracker, train
 from windtunnel.training.network import Network
@@ -96,6 +96,15 @@ def test_print_tells_every_validation_and_what_else_is_worth_a_line(tmp_path, ca
     ]
     train(recipe=RECIPE, tracker="print", out=tmp_path, device="cpu")
     assert capsys.readouterr().err == f"{tmp_path} is finished (4 steps); nothing to do\n"
+
+
+def test_that_the_small_recipe_was_nobody_s_wish_is_told():
+    said = []
+    few = {"steps": 1, "batch": 4, "params": 2000, "warmup": 0, "validation_episodes": 8, "device": "cpu"}
+    train(BIJECTION, "mlp", say=said.append, **few)
+    assert said == ["on a CPU this is the small `quick` recipe; preset='standard' for the committed one"]
+    train(BIJECTION, "mlp", preset="quick", say=said.append, **few)
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "trackio", "wandb"])

@@ -82,6 +82,7 @@ def train(
     if factory is not None:
         require_factory("model", factory, named="the name of an architecture, or ")
     device = require_device(default_device() if device is None else device)
+    unasked = recipe is None and preset is None and default_preset(device) == "quick"
     recipe = _chosen(recipe, tunnel, model, preset, device)
     recipe = apply_options(recipe, seeds, options, factory, say)
     if is_foreign(recipe.tunnel):
@@ -92,6 +93,8 @@ def train(
     if out is None or not RunFolder(out).exists():
         if out is not None:
             RunFolder(out).require_free()
+        if unasked:
+            say("on a CPU this is the small `quick` recipe; preset='standard' for the committed one")
         if never_peaks(recipe):  # a recipe that was given whole is trained as it is
             say(f"the warm-up of {recipe.schedule.warmup} steps is longer than the training, which has {recipe.steps}")
         shape = rehearse(recipe, factory)
