@@ -57,6 +57,11 @@ def is_built_in(name: str) -> bool:
     return name in _BUILT_IN
 
 
+def is_ours(name: str, factory: object) -> bool:
+    """Whether a recipe's model is built in: by that name, and by no function of the user's."""
+    return factory is None and is_built_in(name)
+
+
 def names() -> list[str]:
     """Every name that `build` accepts."""
     return [*_BUILT_IN, *_REGISTERED]

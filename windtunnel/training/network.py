@@ -22,7 +22,7 @@ from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluati
 from windtunnel.models.adapt import require_causal
 from windtunnel.models.build import seeded
 from windtunnel.models.compiled import specialised
-from windtunnel.models.registry import Factory, is_built_in
+from windtunnel.models.registry import Factory, is_ours
 from windtunnel.training.batch_halves import in_halves, one_thread, worth_halving
 from windtunnel.training.batch_stages import Stage, stage_at
 from windtunnel.training.optimiser import Stepper, finish_together
@@ -59,7 +59,7 @@ class Network:
         self._key: int | Tensor = seed if self.device.type == "cpu" else torch.tensor(seed, device=device)
         # Ours are tested to be causal, and to draw nothing while they train.  What a function of the user's returns may
         # do either, a subclass of ours as well.
-        self._ours = factory is None and is_built_in(recipe.model)
+        self._ours = is_ours(recipe.model, factory)
         self._on_cpu, self._compiled = self.device.type == "cpu", False
         self.threads = torch.get_num_threads()  # CPU threads that one step may use
         self.enter(recipe.stages[0])

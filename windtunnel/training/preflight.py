@@ -16,7 +16,7 @@ from windtunnel.models.base import SequenceModel
 from windtunnel.models.build import build, seeded
 from windtunnel.models.describe import describe
 from windtunnel.models.device import device_of
-from windtunnel.models.registry import Factory, find, is_built_in, names
+from windtunnel.models.registry import Factory, find, is_ours, names
 from windtunnel.training.optimiser import trainable
 from windtunnel.training.recipe import Recipe
 
@@ -41,7 +41,7 @@ def rehearse(recipe: Recipe, factory: Factory | None) -> Shape:
     """
     network = _built(recipe, factory)
     weights = trainable(network)
-    if factory is not None or not is_built_in(recipe.model):
+    if not is_ours(recipe.model, factory):
         again = {id(weight) for weight in trainable(_built(recipe, factory))}
         shared = any(id(weight) in again for weight in weights)
         allowed = "a function that builds a new module at every call; two calls returned the same weights"

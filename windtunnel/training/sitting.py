@@ -18,7 +18,7 @@ from windtunnel.accidents import accident, is_of_memory
 from windtunnel.environment import environment
 from windtunnel.errors import InputError
 from windtunnel.fidelity.predictor import NotNumbers
-from windtunnel.models.registry import Factory, is_built_in
+from windtunnel.models.registry import Factory, is_ours
 from windtunnel.training.engine import Engine, out_of_memory
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.lost_checkpoints import lost_list
@@ -114,7 +114,7 @@ class Sitting:
 
     @property
     def _ours(self) -> bool:
-        return self.factory is None and is_built_in(self.recipe.model)
+        return is_ours(self.recipe.model, self.factory)
 
     def _own(self) -> str:
         """Of code that is not ours only the name is kept: who has edited it knows."""
