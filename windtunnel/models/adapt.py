@@ -160,7 +160,7 @@ def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) ->
             return
     if failed is not None:
         told = f"its forward fails where a sequence goes on as another does ({accident(failed)})"
-        warnings.warn(f"model {name}: that it is causal could not be tested, as {told}", stacklevel=2)
+        warnings.warn(f"model {name}: that it is causal could not be tested, as {told}", stacklevel=1)
 
 
 def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> list[Inputs]:
