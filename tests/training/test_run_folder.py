@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,6 @@ from tests.training.cases import contents, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import load, train
 from windtunnel.training.folder import FORMAT, RunFolder
-from windtunnel.training.network import Network
 
 RECIPE = tiny(steps=8, validation_episodes=4)
 
@@ -78,38 +76,3 @@ def test_no_pickle_is_in_a_run(tmp_path):
     go_on(tmp_path)
     kinds = {path.suffix for path in tmp_path.rglob("*") if path.is_file()}
     assert kinds == {"", ".json", ".jsonl", ".safetensors"}  # "": the lock
-
-
-class TestGroups:
-    def place(self, tmp_path, steps: dict[int, list[int]]):
-        from windtunnel.training.sitting import Sitting
-        from windtunnel.training.trackers import Silent
-
-        recipe = tiny(seeds=tuple(steps), steps=9)
-        folder = RunFolder(tmp_path)
-        networks = [Network(recipe, seed, "cpu") for seed in steps]
-        folder.create(recipe, None)
-        for network in networks:
-            for step in range(1, 9):
-                network.advance()
-                if step in steps[network.seed]:
-                    folder.seed(network.seed).save_state(step, network.state())
-        fresh = [Network(recipe, seed, "cpu") for seed in steps]
-        return Sitting(recipe, None, "cpu", Silent(), lambda line: None, None, False), fresh, folder
-
-    def test_seeds_at_one_step_advance_together_and_none_goes_back(self, tmp_path, monkeypatch):
-        sitting, _, folder = self.place(tmp_path, {0: [2, 4], 1: [2], 2: [], 3: [2, 4]})
-        sitting.device = "cuda"  # only the grouping is asked for
-        assert sitting._groups(folder) == [(0, 3), (1,), (2,)]
-
-    def test_resuming_one_group_leaves_the_others_alone(self, tmp_path):
-        sitting, networks, folder = self.place(tmp_path, {0: [2, 4], 1: [], 2: [2, 4]})
-        assert sitting._resume([networks[0], networks[2]], folder) == 4
-        assert [int(network.step) for network in networks] == [4, 0, 4]
-        assert sitting._resume([networks[1]], folder) == -1
-        assert folder.seed(0).last_step() == folder.seed(2).last_step() == 4
-
-    def test_a_finished_seed_is_in_no_group(self, tmp_path):
-        sitting, _, folder = self.place(tmp_path, {0: [4, 8], 1: [4]})
-        sitting.device, sitting.recipe = "cuda", replace(sitting.recipe, steps=8)
-        assert sitting._groups(folder) == [(1,)]
