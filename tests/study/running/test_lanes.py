@@ -6,12 +6,14 @@ import contextlib
 import fcntl
 import multiprocessing
 import os
+import queue
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,9 +22,11 @@ from tests.study.micro import URN as WORLD
 from tests.study.micro import micro, recipe
 from windtunnel.errors import InputError
 from windtunnel.study import StudyFolder, reproduce
+from windtunnel.study.running import lanes
 from windtunnel.study.running.lanes import bundles
 from windtunnel.training import train
 from windtunnel.training.gpu_turns import turn
+from windtunnel.training.signals import StopRequest
 
 PLAN = micro(surveys=True)
 
@@ -104,6 +108,7 @@ def test_a_number_of_lanes_that_cannot_be(lanes, tmp_path):
 SLOW = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background hands it down as ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and so does nohup with this one
 from dataclasses import replace
 from tests.study.micro import micro
 from windtunnel.study import reproduce
@@ -188,6 +193,35 @@ def test_a_lost_terminal_leaves_one_line(slow, tmp_path):
     _, told = study.communicate(timeout=180)
     assert f"stopped by SIGHUP; saved in {tmp_path}" in told and "resource_tracker" not in told
     assert not any(map(alive, lanes)) and list(tmp_path.glob("runs/*/seed-0/resume-*.safetensors"))
+
+
+class Chatty:
+    """Lanes that have something to say all the time, until they are asked to stop."""
+
+    at_work, said, told = True, 0, 0
+
+    def get(self, timeout):
+        assert self.said < 50, "nobody looked whether to stop"
+        if not self.at_work:
+            raise queue.Empty
+        self.said += 1
+        return lanes.SAY, f"line {self.said}"
+
+    def interrupt(self):
+        self.at_work, self.told = False, self.said
+
+
+def test_a_wish_to_stop_is_seen_while_lanes_keep_talking():
+    stop, heard = StopRequest(), []
+
+    def say(line):
+        heard.append(line)
+        if len(heard) == 3:
+            stop.number = signal.SIGINT
+
+    chatty, sitting = Chatty(), SimpleNamespace(say=say, keep_time=lambda: None)
+    assert lanes._listen(chatty, chatty, sitting, stop) == []
+    assert chatty.told == 3 and heard == ["line 1", "line 2", "line 3"]
 
 
 def test_lanes_end_with_their_parent_and_leave_no_complaint(slow):

@@ -159,24 +159,24 @@ class Crew:
 
 def _listen(crew: Crew, lines: Any, sitting: Sitting, stop: StopRequest) -> list[tuple[str, str]]:
     """Pass on what the lanes say until they have all ended, and keep time; returns the rest of their messages."""
-    rest, ended, noted = [], False, 0.0
-    while not ended:
-        if stop.requested:
+    rest, noted = [], 0.0
+    while True:
+        if stop.requested:  # before every line: lanes may tell of validations without a pause
             crew.interrupt()
         ended = not crew.at_work  # before the look: nothing is said after the end
         if time.monotonic() - noted > KEEP_TIME_S:
             sitting.keep_time()
             noted = time.monotonic()
         try:
-            while True:
-                kind, text = lines.get(timeout=LISTEN_S)
-                if kind != LATE:
-                    sitting.say(text if kind == SAY else f"error: {text}")
-                if kind != SAY:
-                    rest.append((kind, text))
+            kind, text = lines.get(timeout=LISTEN_S)
         except queue.Empty:
+            if ended:
+                return rest
             continue
-    return rest
+        if kind != LATE:
+            sitting.say(text if kind == SAY else f"error: {text}")
+        if kind != SAY:
+            rest.append((kind, text))
 
 
 def _work(lane: Lane) -> None:
