@@ -188,7 +188,7 @@ def test_the_sentence_on_readers_needs_another_network_that_is_alike(tmp_path, n
 
     assert readers.finding(kept(tmp_path / "fewer", readers.FILE, only(*networks))) is None
     brief, full = readers.finding(kept(tmp_path / "two", readers.FILE, only(readers.ONE, "hmm-mamba"))) or ("", "")
-    assert "the same holds in 1 other.)" in brief and "The same holds in Mamba (" in full
+    assert "The same holds in 1 other network." in brief and "The same holds in Mamba (" in full
 
 
 def test_what_the_page_reads_is_what_the_benchmark_writes(monkeypatch, capsys):

@@ -39,7 +39,7 @@ def page(study: StudyFolder, results: Path) -> str:
         "# The paper's claims",
         "",
         "Written by `python docs/making/pages.py` from `results/paper`; do not edit. [words.md](words.md) explains the"
-        " words.",
+        " terms.",
         "",
         "## What the study finds",
         "",
@@ -61,16 +61,17 @@ def page(study: StudyFolder, results: Path) -> str:
         "- *Decided by*: the test on which the verdict turned, where a statement has controls or several readings. The"
         " number before it belongs to the statement as published.",
         "- *Inconclusive*: the interval includes the line; or it lies on one side but a control did not pass, training"
-        " failed, or Holm's correction over all tests asks for more (then with its p-value).",
-        "- Scores and training dynamics are over all seeds of a cell (one architecture on one world), instruments over"
-        f" as many as each number states: all, as a rule, where they decide a claim, {BESIDE_SEEDS} elsewhere.",
+        " failed, or the result does not survive Holm's correction over all tests (its p-value is then given).",
+        "- Scores and training dynamics are over all seeds of a cell (one architecture on one world). Instruments are"
+        " over as many seeds as each number states: as a rule all of them where they decide a claim, and"
+        f" {BESIDE_SEEDS} elsewhere.",
         *_close(ledger),
         "- Some cells trained badly at first, because of their learning rate or missing weight decay, and were rerun"
         " with a changed recipe or rule. Their first results are in `benchmarks/results/h200/search` and in the cells'"
         " own records; the reasons are in [log.md](log.md), which also lists every test that was changed after its"
         f" first verdict had been seen. {len(AGAIN)} cells that had left statements undecided were rerun on fresh"
-        " seeds, some at another learning rate, as announced in the log beforehand: only the rerun counts. One cell"
-        " that trained well (LSTM on bijection with replacement) has kept a rate that an older, looser rule chose.",
+        " seeds, some at another learning rate, as announced in the log beforehand; only the rerun counts. One cell"
+        " that trained well (LSTM on bijection with replacement) kept the rate that an older, looser rule had chosen.",
         "- `.venv/bin/windtunnel claims results/paper --only ID` shows the numbers, intervals, controls and reasons of"
         " one statement. [geometry.md](geometry.md) puts those on geometry and mechanism in plain words.",
         "",

@@ -35,10 +35,11 @@ def beside(evidence: Evidence) -> list[str]:
         " an almost unpenalised linear map reads (a penalised map reads others: see below); *written belief*, the"
         " directions along which the layer moves with the belief; *hypothesis frame*, the directions that the head"
         " reads (after the last block these move the prediction by construction); and *entropy axis*, the direction"
-        " from which an almost unpenalised map reads the entropy. Each is set to its mean (bits of KL lost), and"
-        " exchanged for that of another episode (share of the way that the prediction moves to the belief there); in"
-        " brackets how much more that is than with random subspaces of equal rank. Random subspaces were tried on"
-        " fewer sequences, and that difference is taken on those alone, so it can be larger than the number before it.",
+        " from which an almost unpenalised map reads the entropy. Each is set to its mean (bits of KL lost) and, in a"
+        " second test, exchanged for that of another episode (share of the way that the prediction moves to that"
+        " episode's belief). In brackets: how much more that is than with random subspaces of equal rank. Random"
+        " subspaces were tried on fewer sequences, and the difference is taken on those alone, so it can be larger than"
+        " the number before it.",
         "",
         *table(["network", "subspace", "bits lost without it", "moved by a swap"], list(_used(evidence))),
         "",

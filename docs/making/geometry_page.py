@@ -153,11 +153,11 @@ def page(study: StudyFolder, results: Path) -> str:
         "- is *not judged* where a network has not been trained yet or has not learned its task (except for the stacked"
         " LSTM, whose published counterpart had not either) or has no such tensor.",
         "",
-        "Each section begins with the statement itself; what follows puts the same question to networks that the paper"
-        " does not discuss, without correction. Every item of a list is a test of its own: the number with its 95%"
-        " interval, and on which side of which line the claim needs it. The readings behind it, with all their"
-        " nulls, are in `results/paper/cells/NAME.json` under `survey`; `windtunnel inspect NETWORK` takes the same"
-        " readings of a network of your own or of the zoo.",
+        "Each section begins with the networks on which the statement is judged. The others are ones that the paper does"
+        " not discuss, asked the same question without correction. Every list item is a separate test: the"
+        " number with its 95% interval, and on which side of which line the claim needs it. The readings behind it,"
+        " with all their nulls, are in `results/paper/cells/NAME.json` under `survey`; `windtunnel inspect NETWORK`"
+        " takes the same readings of your own network or one from the zoo.",
         "",
         "The surveys were made at the commits named at the end of this page. Instruments have been corrected since"
         " (`docs/log.md` lists how; *Measured again*, below, shows what changes). In these older surveys, nulls from"

@@ -37,10 +37,11 @@ def section(results: Path) -> list[str]:
         cells = [f"{mine[p]['r_squared']:.2f} → {mine[p]['moved']:.3f}" for p in penalties]
         told.append([network, target, *cells, f"{sum(row['random'] for row in mine.values()) / len(mine):.3f}"])
     return [
-        "**What is read depends on the reader.** R² of a linear map from the stream after the last block (on episodes"
-        " that it was not fitted on, position regressed out), and how far a swap of the directions that this very map"
-        " reads moves the prediction to the donor's belief; by the map's ridge penalty, in units of the mean variance"
-        f" of a direction. Networks of `zoo/`, one seed each (`benchmarks/decoded.py`, `benchmarks/results/{FILE}`)."
+        "**What is read depends on the reader.** Each entry is the R² of a linear map from the stream after the last"
+        " block (on episodes that it was not fitted on, position regressed out) → how far a swap of the directions that"
+        " the same map reads moves the prediction to the donor's belief. Columns are the map's ridge penalty, in units"
+        " of the mean variance of a direction. Networks are those of `zoo/`, one seed each (`benchmarks/decoded.py`,"
+        f" `benchmarks/results/{FILE}`)."
         " The map that reads best relies on directions of small variance, and moving the stream along them does next"
         " to nothing. A map kept off them by the penalty reads less, but along directions that carry the prediction."
         " Directions from which a quarter or more of the entropy can be read do not carry the prediction.",
@@ -74,10 +75,10 @@ def finding(results: Path) -> tuple[str, str] | None:
         for key in ("r_squared", "moved")
     )
     brief = (
-        "Not necessarily. Another episode's values, swapped in along the directions of the map that reads the belief"
-        f" best (R² {first['r_squared']:.2g}), move the prediction {first['moved']:.2g} of the way to that episode's"
-        f" belief; along those of a worse map (R² {second['r_squared']:.2g}), {second['moved']:.2g} of it. (An HMM"
-        f" Transformer; the same holds in {len(others)} other{'s' * (len(others) > 1)}.)"
+        "Not necessarily. In an HMM Transformer, swapping in another episode's values along the directions of the map"
+        f" that reads the belief best (R² {first['r_squared']:.2g}) moves the prediction {first['moved']:.2g} of the way"
+        f" to that episode's belief; along those of a worse map (R² {second['r_squared']:.2g}), {second['moved']:.2g} of"
+        f" the way. The same holds in {len(others)} other network{'s' * (len(others) > 1)}."
     )
     return brief, (
         "The linear map that reads the HMM Transformer's belief best after its last block (R²"

@@ -112,17 +112,17 @@ def binding(evidence: Evidence) -> tuple[str, str]:
         f" has {pairs}." * mixed
     )
     brief = (
-        f"Both can, with replacement: the share of binding that Mamba realises is {mamba}, the LSTM's {lstm} and linear"
-        f" attention's {linear}. Recall of {pairs} pairs, after {episodes}, is harder: Transformer and linear"
+        f"Both can, in bijection with replacement: Mamba realises a share of {mamba}, the LSTM {lstm} and linear"
+        f" attention {linear}. Recall of {pairs} pairs, after training on {episodes}, is harder: Transformer and linear"
         f" attention learn it, Mamba {learnt} with {times:.2g} times the training; the LSTM's training failed, which"
         " says nothing about binding."
     )
     return brief, (
-        f"Looking up what was bound before, in bijection with replacement: Mamba realises a share of {mamba} of it and"
-        f" the LSTM {lstm}, though the paper says neither can; linear attention, which has no softmax, realises"
-        f" {linear}. Recall of {pairs} pairs is harder. Trained on {episodes}, the Transformer ({transformer}) and"
-        f" linear attention ({linear_recall}) learn it within the compared budget, and Mamba with {times:.2g} times as"
-        f" much {learnt}. The LSTM and the MLP, which were not given more, end worse than a predictor that knows which"
+        f"In bijection with replacement, Mamba realises a share of {mamba} of binding and the LSTM {lstm}, though the"
+        f" paper says neither can; linear attention, which has no softmax, realises {linear}."
+        f" Recall of {pairs} pairs is harder. Trained on {episodes}, the Transformer ({transformer}) and linear"
+        f" attention ({linear_recall}) learn it within the compared budget; Mamba learns it {learnt} with {times:.2g}"
+        " times that budget. The LSTM and the MLP, which were not given more, end worse than a predictor that knows which"
         " values were stored but not under which key: their training failed, so the test says nothing about binding."
         f"{easier}"
     )
@@ -132,13 +132,13 @@ def transport(evidence: Evidence) -> tuple[str, str]:
     models = ("lstm", "mamba", "transformer", "mlp")
     lstm, mamba, transformer, mlp = (_share(evidence, f"hmm-rotating-{name}") for name in models)
     brief = (
-        f"It can: on rotating chains, which demand it, its share is {lstm} (Transformer {transformer}, Mamba {mamba})."
+        f"It can: on rotating chains, which require it, its share is {lstm} (Transformer {transformer}, Mamba {mamba})."
         f" The MLP's is {mlp} within our budget."
     )
     return brief, (
         f"On rotating chains the LSTM realises {lstm} of what transporting a belief is worth, Mamba {mamba} and the"
-        f" Transformer {transformer}. Only the MLP ({mlp}) does not, within our budget; its trials at other"
-        " learning rates ended alike, so its rate was not chosen by evidence."
+        f" Transformer {transformer}. Only the MLP ({mlp}) does not, within our budget; its trials at different"
+        " learning rates ended alike, so they gave no reason to choose one rate over another."
     )
 
 
@@ -159,10 +159,9 @@ def length(evidence: Evidence) -> tuple[str, str]:
         f"Trained on 20 observations and tested at positions 21 to 200, Mamba is off by {mamba} bits ({home} at 20),"
         f" the LSTM by {lstm}, the 2.67M Transformer by {small} and the 7.1M one by {large}; the line is the paper's"
         f" {LINES[50]:g}. The MLP, whose weights are tied to positions, cannot read longer inputs; linear attention"
-        " was not"
-        " tested that far. At a length of 50"
-        f" the paper's shape meets the paper's {LINES[50]:g} without a position embedding ({bare}), but not with"
-        f" a learned one ({learned}); the LSTM has {other} there, Mamba {least}."
+        " was not tested that far. At a length of 50, the paper's shape meets the paper's"
+        f" {LINES[50]:g} without a position embedding ({bare}), but not with a learned one ({learned}); there the LSTM"
+        f" has {other} and Mamba {least}."
     )
 
 
@@ -180,8 +179,8 @@ def pictures(evidence: Evidence) -> tuple[str, str]:
     here = f"{shares[0]:.2g} to {shares[-1]:.2g}"
     brief = (
         "None of the three is reproduced. In bijection, first-layer keys are further from orthogonal than random"
-        f" vectors, and the largest head has {here} of the damage done by removing heads one at a time (with"
-        " replacement it is undecided); Mamba's clusters are the symbols just seen, and an untrained network has them"
+        f" vectors, and the largest head accounts for {here} of the damage done by removing heads one at a time"
+        " (undecided with replacement). Mamba's clusters are the symbols just seen, and an untrained network has them"
         " too."
     )
     return brief, (
@@ -201,21 +200,21 @@ def what_holds(evidence: Evidence) -> tuple[str, str]:
     kl = evidence.score("bijection-transformer", "kl_bits").mean
     uniform = evidence.baseline("bijection", "uniform", "kl_bits")
     brief = (
-        "All three are reproduced, the first two in a bijection Transformer, the third on the HMM. (Not so, on the HMM,"
-        " that half-way up the network still needs the residual streams of earlier positions.)"
+        "All three are reproduced, the first two in a bijection Transformer, the third on the HMM. (It does not hold on"
+        " the HMM that half-way up the network still needs the residual streams of earlier positions.)"
     )
     return brief, (
         f"In a bijection Transformer that is {kl:.2g} bits from exact (a uniform guess: {uniform:.2g}), attention"
         " sharpens with depth, and removing any one layer makes the error more than ten times as large. On the HMM the"
-        " residual stream holds more of the belief than the last two observations give away. That half-way up the"
-        " network still needs the residual streams of earlier positions is so in bijection, and not on the HMM."
+        " residual stream holds more of the belief than the last two observations give away. Half-way up, the network"
+        " still needs the residual streams of earlier positions in bijection, but not on the HMM."
     )
 
 
 def parameters(evidence: Evidence) -> tuple[str, str]:
     found = evidence.cell("hmm-transformer-9x256")["parameters"]
     brief = f"Nine layers of width 256 have {found:,} parameters."
-    return brief, f"{brief[:-1]}, not the {STATED / 1e6:.3g}M that are stated."
+    return brief, f"{brief[:-1]}, not the stated {STATED / 1e6:.3g}M."
 
 
 FINDINGS = (

@@ -38,14 +38,15 @@ def section(results: Path) -> list[str]:
     some = next(iter(worlds.values()))
     rows = [[WORDS[name], _learnt(world), *(_cell(world, what) for what in READ)] for name, world in worlds.items()]
     return [
-        "**A belief that was never shown.** The HMM Transformer of the study, taught by the next observation alone: no"
-        " hidden state, no probability. A linear map reads the exact belief about the hidden state from the stream,"
-        " on sequences that it was not fitted on: R² at the layer where it is highest, with the 95% interval over"
-        " seeds; then the same search on untrained networks and on other episodes' beliefs."
+        "**A belief that was never shown.** The HMM Transformer of the study, trained only to predict the next"
+        " observation: it is shown no hidden state and no probability. A linear map reads the exact belief about the"
+        " hidden state from the stream, on sequences that it was not fitted on. Given are R² at the layer where it is"
+        " highest, with the 95% interval over seeds, and in brackets the same search on untrained networks and on other"
+        " episodes' beliefs."
         f" {len(some['recipe']['seeds'])} seeds, {some['recipe']['steps']:,} steps of {some['recipe']['batch']:,},"
         f" {some['survey_settings']['episodes']} episodes (`benchmarks/unshown.py`, `benchmarks/results/{FILE}`;"
         f" {made_with(found['environment'])}, commit {commit_of(found['environment'])}). The *window* says how much was"
-        " learnt: an exact filter that sees only that many observations predicts the next symbol equally well.",
+        " learned: an exact filter that sees only that many observations predicts the next symbol equally well.",
         "",
         *table(["world", "KL of the next symbol, bits", *READ.values()], rows),
     ]
@@ -93,20 +94,20 @@ def finding(results: Path) -> tuple[str, str] | None:
     if not clear or max(here) > SMALL:
         return None
     each = enumerated(f"{value:.2g}" for value in sorted(past))
-    wide = "the seeds differ so much that their interval includes 0" * (Quantity.of_seeds(past).low <= 0)
+    wide = "these differ so much that their interval includes 0" * (Quantity.of_seeds(past).low <= 0)
     brief = (
         "No, as long as knowing the belief helps. Trained only to predict the next symbol, a Transformer represents it"
         f" on chains with sharper rows (R² {read.mean:.2g}, untrained {blank:.2g}). Of what the last two observations"
-        f" leave unexplained a linear map reads {each}, seed by seed{f', but {wide}' if wide else ''}; on the paper's"
-        " chains it finds nothing beyond them."
+        f" leave unexplained, a linear map reads {each} on the {len(past)} seeds{f', but {wide}' if wide else ''}; on"
+        " the paper's chains it finds nothing beyond them."
     )
     return brief, (
         "Trained on the next observation alone, a Transformer represents the belief about the hidden state where that"
         f" helps it. On chains with sharper rows (concentration 0.3) a linear map reads R² {read.mean:.2g} of the"
         f" belief (untrained {blank:.2g}) and {more.mean:.2g} of what the distribution that it was trained on leaves"
-        f" unexplained ({nothing:.2g}). Of what the last two observations leave unexplained it reads {each}, seed by"
-        f" seed (no null exceeds {drawn:.2g}{f'; but {wide}' if wide else ''}). On the paper's chains, where the next"
-        " symbol depends on little more than the last one, it finds nothing beyond two observations"
+        f" unexplained ({nothing:.2g}). Of what the last two observations leave unexplained, it reads {each} on the"
+        f" {len(past)} seeds (no null exceeds {drawn:.2g}{f'; but {wide}' if wide else ''}). On the paper's chains, where"
+        " the next symbol depends on little more than the last one, it finds nothing beyond two observations"
         f" ({min(here):.2g} to {max(here):.2g}), within our budget. {len(here)} seeds each"
         " ([geometry.md](geometry.md), *Further readings*)."
     )
