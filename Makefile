@@ -44,7 +44,7 @@ check: $(STAMP) ## style, types and the import order of the rooms
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
 
-reproduce: $(STAMP) ## the paper put to the test: a demonstration, and the full-size study's ledger so far (minutes, no GPU)
+reproduce: $(STAMP) ## test the paper's claims: a demonstration, and the full-size study's verdicts so far (minutes, no GPU)
 	$(BIN)/windtunnel reproduce $(ARGS)
 
 format: $(STAMP) ## let ruff mend and format the code

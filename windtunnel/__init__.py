@@ -6,7 +6,7 @@
     for name, predictor in wt.baselines(tunnel).items():
         print(name, wt.evaluate(predictor, tunnel, episodes=2000, seed=1).kl_bits.mean)
 
-Everything below is loaded on first use, so `import windtunnel` is quick and imports no torch.
+Everything is loaded on first use, so `import windtunnel` is quick and does not import torch.
 """
 
 from __future__ import annotations

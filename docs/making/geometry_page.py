@@ -153,8 +153,8 @@ def page(study: StudyFolder, results: Path) -> str:
         "- is *not judged* where a network has not been trained yet or has not learned its task (except for the stacked"
         " LSTM, whose published counterpart had not either) or has no such tensor.",
         "",
-        "Each section begins with the networks on which the statement is judged. The others are ones that the paper does"
-        " not discuss, asked the same question without correction. Every list item is a separate test: the"
+        "Each section begins with the networks on which the statement is judged. The others are ones that the paper"
+        " does not discuss, asked the same question without correction. Every list item is a separate test: the"
         " number with its 95% interval, and on which side of which line the claim needs it. The readings behind it,"
         " with all their nulls, are in `results/paper/cells/NAME.json` under `survey`; `windtunnel inspect NETWORK`"
         " takes the same readings of your own network or one from the zoo.",

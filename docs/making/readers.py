@@ -76,9 +76,9 @@ def finding(results: Path) -> tuple[str, str] | None:
     )
     brief = (
         "Not necessarily. In an HMM Transformer, swapping in another episode's values along the directions of the map"
-        f" that reads the belief best (R² {first['r_squared']:.2g}) moves the prediction {first['moved']:.2g} of the way"
-        f" to that episode's belief; along those of a worse map (R² {second['r_squared']:.2g}), {second['moved']:.2g} of"
-        f" the way. The same holds in {len(others)} other network{'s' * (len(others) > 1)}."
+        f" that reads the belief best (R² {first['r_squared']:.2g}) moves the prediction {first['moved']:.2g} of the"
+        f" way to that episode's belief; along those of a worse map (R² {second['r_squared']:.2g}),"
+        f" {second['moved']:.2g} of the way. The same holds in {len(others)} other network{'s' * (len(others) > 1)}."
     )
     return brief, (
         "The linear map that reads the HMM Transformer's belief best after its last block (R²"

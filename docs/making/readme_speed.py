@@ -44,10 +44,11 @@ def speed(results: Path) -> str:
     columns += [f"s to {target:g} bits" for target in TARGETS]
     note = (
         f"{result['environment']['device']}, sampling included. The recipes of these networks have batches of {small}."
-        " The matrix rate is that of a large bfloat16 product on the same card"
-        f" ({result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s); the share is that at batches of {large}. The last three"
-        " columns are seconds of training, without compilation and at the recipe's batch size, until the validation KL"
-        " is that small: the median over five seeds; a bracket says how many seeds got there where not all did."
+        " The matrix rate is that of a large bfloat16 matrix product on the same card"
+        f" ({result['matrix_flops_per_s'] / 1e12:.0f} TFLOP/s); the share is taken at batches of {large}. The last"
+        " three columns are seconds of training, without compilation and at the recipe's batch size, until the"
+        " validation KL is that small: the median over five seeds. Brackets say how many seeds got there where not all"
+        " did."
         f" {CHANGED}: with settings other than the recipe's, such as a growing batch (docs/records.md)."
     )
     return "\n".join([*markdown(columns, rows), "", note])

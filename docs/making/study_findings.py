@@ -122,8 +122,9 @@ def binding(evidence: Evidence) -> tuple[str, str]:
         f" paper says neither can; linear attention, which has no softmax, realises {linear}."
         f" Recall of {pairs} pairs is harder. Trained on {episodes}, the Transformer ({transformer}) and linear"
         f" attention ({linear_recall}) learn it within the compared budget; Mamba learns it {learnt} with {times:.2g}"
-        " times that budget. The LSTM and the MLP, which were not given more, end worse than a predictor that knows which"
-        " values were stored but not under which key: their training failed, so the test says nothing about binding."
+        " times that budget. The LSTM and the MLP, which were not given more, end worse than a predictor that knows"
+        " which values were stored but not under which key: their training failed, so the test says nothing about"
+        " binding."
         f"{easier}"
     )
 

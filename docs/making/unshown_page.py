@@ -106,8 +106,8 @@ def finding(results: Path) -> tuple[str, str] | None:
         f" helps it. On chains with sharper rows (concentration 0.3) a linear map reads R² {read.mean:.2g} of the"
         f" belief (untrained {blank:.2g}) and {more.mean:.2g} of what the distribution that it was trained on leaves"
         f" unexplained ({nothing:.2g}). Of what the last two observations leave unexplained, it reads {each} on the"
-        f" {len(past)} seeds (no null exceeds {drawn:.2g}{f'; but {wide}' if wide else ''}). On the paper's chains, where"
-        " the next symbol depends on little more than the last one, it finds nothing beyond two observations"
+        f" {len(past)} seeds (no null exceeds {drawn:.2g}{f'; but {wide}' if wide else ''}). On the paper's chains,"
+        " where the next symbol depends on little more than the last one, it finds nothing beyond two observations"
         f" ({min(here):.2g} to {max(here):.2g}), within our budget. {len(here)} seeds each"
         " ([geometry.md](geometry.md), *Further readings*)."
     )

@@ -108,7 +108,7 @@ class Fussy(Ahead):
 def test_what_is_random_or_reads_real_episodes_only_is_not_accused():
     state = torch.get_rng_state()
     assert models.build(Dice, TUNNEL)
-    with pytest.warns(UserWarning, match="model Strict: that it is causal could not be tested, as its forward fails"):
+    with pytest.warns(UserWarning, match="model Strict: could not test whether it is causal, as its forward fails"):
         assert models.build(Strict, Bijection(symbols=4, length=4))
     assert torch.equal(torch.get_rng_state(), state)
 

@@ -42,7 +42,7 @@ class Bench:
     plot: File = None
     """Draw the result here (.png, .svg or .pdf)."""
     read: File = None
-    """Show the result in this file, made here or elsewhere, instead of measuring."""
+    """Show the result in this file instead of measuring."""
 
 
 def run(words: list[str]) -> None:

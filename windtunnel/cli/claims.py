@@ -22,7 +22,7 @@ from windtunnel.study.verdict import DECIDED
 class Claims:
     """The claims of a study with their verdicts, and the table of primitives.
 
-    Claims that the study tests are shown one by one; the others are counted, by the reason they were not tested.
+    Claims that the study tests are listed; the others are counted by the reason why they were not tested.
     """
 
     only: Annotated[str | None, shown("CLAIM,CLAIM")] = None

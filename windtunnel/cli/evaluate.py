@@ -1,4 +1,4 @@
-"""`windtunnel evaluate RUN`: the full fidelity table of a run, beside the baselines of its tunnel."""
+"""`windtunnel evaluate RUN`: the full fidelity table of a run, next to the baselines of its tunnel."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _METRICS = {
 
 @dataclass(frozen=True)
 class Evaluate:
-    """How far a run, or a shipped network, is from the exact belief, in bits, beside the baselines of its tunnel on the
-    same episodes; and, where the tunnel tests a primitive, the share of it that is realised."""
+    """How far a run or a shipped network is from the exact belief, in bits, next to the baselines of its tunnel on the
+    same episodes.  Where the tunnel tests a primitive, also the share of it that the networks realise."""
 
     length: Int = None
-    """Score on sequences of this length; beyond the trained length, the extra positions are also scored separately."""
+    """Score on sequences of this length; positions beyond the trained length are also scored separately."""
     episodes: int = 4096
     """Episodes to score on."""
     seed: int = 1

@@ -19,7 +19,7 @@ from windtunnel.training.files import require_writable_folder
 
 @dataclass(frozen=True)
 class Figures:
-    """Every chart of the report for print: PDF and PNG, readable in grey and by colour-blind eyes."""
+    """Every chart of the report for print, as PDF and PNG, readable in grey and with colour blindness."""
 
     out: Folder = None
     """Where to write them. Default: DIR/figures."""

@@ -1,4 +1,4 @@
-"""`windtunnel inspect RUN`: geometry and mechanism of a run's networks, every number beside its nulls."""
+"""`windtunnel inspect RUN`: geometry and mechanism of a run's networks, every number next to its nulls."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _ONLY = "Instruments to run, separated by commas, instead of all:"
 
 @dataclass(frozen=True)
 class Inspect:
-    """Survey the networks of a run, or one of the shipped ones: geometry, interventions, behaviour, training dynamics.
+    """Survey the networks of a run, or a shipped network: geometry, interventions, behaviour, training dynamics.
 
     Results are written to survey.json in the run folder (for a shipped network: runs/zoo-NAME) after each instrument,
-    so an interrupted survey resumes when you run the command again.  Readings made earlier with the same settings are
-    kept and not measured again.  A survey made with other settings or other weights is left alone unless you give
-    --replace.  Prints a summary, or everything with --all.
+    so the same command resumes an interrupted survey.  Earlier readings with the same settings are kept and not
+    measured again.  A survey made with other settings or weights is left alone unless you give --replace.  Prints a
+    summary, or everything with --all.
     """
 
     only: Annotated[str | None, shown("NAME,NAME", help=f"{_ONLY} {', '.join(NAMES)}.")] = None

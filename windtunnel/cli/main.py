@@ -26,14 +26,14 @@ from windtunnel.errors import InputError, unknown
 
 COMMANDS = {
     "list": "tunnels, models, baselines and shipped networks, one line each",
-    "sample": "a readable picture of a few episodes and their exact beliefs",
+    "sample": "show a few episodes and their exact beliefs",
     "baselines": "what simple predictors score on a tunnel, in bits",
     "train": "train a model on a tunnel; run the same command again to resume",
-    "evaluate": "how far a run is from the exact belief, beside baselines",
-    "inspect": "geometry and mechanism of a run, each number beside its nulls",
+    "evaluate": "how far a run is from the exact belief, next to baselines",
+    "inspect": "geometry and mechanism of a run, each number next to its nulls",
     "runs": "a table of all runs below a folder",
     "scorecard": "which primitives an architecture realises, built-in or yours",
-    "reproduce": "the paper put to the test, small here or full-size on a GPU",
+    "reproduce": "test the paper's claims, small on a CPU or full-size on a GPU",
     "claims": "every claim of a study with its verdict",
     "report": "one HTML page: verdicts, charts, episodes to step through",
     "figures": "the figures of a results folder for print, as PDF and PNG",
@@ -134,7 +134,7 @@ def _help() -> str:
             *lines,
             "",
             "windtunnel COMMAND --help shows its options; --version prints the version.",
-            "--plugin MODULE imports a Python module first, in which you register tunnels",
-            "or models of your own; so does WINDTUNNEL_PLUGINS=MODULE in the environment.",
+            "--plugin MODULE first imports a Python module that registers your own tunnels",
+            "or models; so does WINDTUNNEL_PLUGINS=MODULE in the environment.",
         ]
     )

@@ -1,4 +1,4 @@
-"""Worlds and architectures of one's own on the command line: `windtunnel --plugin MODULE COMMAND …`.
+"""Your own tunnels and architectures on the command line: `windtunnel --plugin MODULE COMMAND …`.
 
 A plugin is any Python module, in the working folder or installed, that calls `windtunnel.tunnels.register` or
 `windtunnel.models.register` when it is imported.  WINDTUNNEL_PLUGINS=MODULE,MODULE in the environment does the same.

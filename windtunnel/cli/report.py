@@ -1,4 +1,4 @@
-"""`windtunnel report DIR`: one HTML file that shows a results folder; nothing else is needed to look at it."""
+"""`windtunnel report DIR`: one self-contained HTML file that shows a results folder."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from windtunnel.training.files import require_writable
 class Report:
     """One self-contained HTML page from a results folder, a run, or a folder of runs.
 
-    Networks it finds are run once, and the results are cached in DIR/exhibits.  The page says what is missing and how
-    to make it.
+    Networks that it finds are run once, and the results are cached in DIR/exhibits.  The page says what is missing and
+    how to make it.
     """
 
     out: File = None

@@ -1,4 +1,4 @@
-"""`windtunnel reproduce`: the paper put to the test.  Stopped and started again it goes on."""
+"""`windtunnel reproduce`: test the paper's claims.  The same command again resumes a stopped study."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ LATE_S, FEWER = 200, 4  # a machine so busy that the study took this long scores
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Put the paper to the test.  Run the same command again to resume an unfinished study; finished work is kept.
+    """Test the paper's claims.  Run the same command again to resume an unfinished study; finished work is kept.
 
-    --preset quick is a demonstration with small networks, under six minutes on two CPU cores; then it shows the
-    verdicts of the committed full-size study, and the shipped networks scored on fresh episodes.
+    --preset quick is a demonstration with small networks, under six minutes on two CPU cores.  It then shows the
+    verdicts of the committed full-size study, and scores the shipped networks on fresh episodes.
 
     --preset paper is the full-size study, and needs a GPU.
     """

@@ -23,8 +23,8 @@ from windtunnel.training.run_folders import run_folders
 
 @dataclass(frozen=True)
 class Runs:
-    """All runs below a folder: the step from which each would resume, and its validation KL there in bits (mean over
-    seeds).  If that step was not validated, the KL is that of the last validated step before it, which is shown."""
+    """All runs below a folder: the step from which each would resume, and its validation KL at that step in bits (mean
+    over seeds).  If that step was not validated, the last validated step before it is shown with its KL."""
 
     json: Switch = False
     """Print one JSON document instead of a table."""

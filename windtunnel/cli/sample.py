@@ -19,7 +19,7 @@ MOST_TOKENS = 6  # tokens shown of those that came since the step before
 
 @dataclass(frozen=True)
 class Sample:
-    """A readable picture of a few episodes and their exact beliefs."""
+    """Show a few episodes and their exact beliefs."""
 
     episodes: int = 2
     """How many episodes."""

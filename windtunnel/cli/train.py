@@ -27,7 +27,7 @@ from windtunnel.training.trackers import open_tracker
 @dataclass(frozen=True, kw_only=True)
 class Train(RecipeFlags):
     """Train a model on a tunnel.  Run the same command again to resume an unfinished run; a finished one is left alone.
-    A folder in which no step was trained may be reused with other options."""
+    A folder in which no step was trained can be reused with other options."""
 
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """Folder of the run."""

@@ -4,7 +4,7 @@
     score = evaluate(predictor, tunnel, episodes=1_000_000)    # memory is that of one chunk
     score = evaluate([a, b, c], tunnel, where="seen", positions=slice(10, None))
 
-Episodes stream by in chunks and are never kept, so a claim at 1e-4 bits can afford the million it needs.
+Episodes are read in chunks and never kept, so a claim at 1e-4 bits can afford the million episodes it needs.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def evaluate(
 
     subject    a predictor, a list of predictors that differ by seed, or a run (has `.models` and `.tunnel`);
                `wt.evaluate` also takes a bare module, whose forward gives logits
-    tunnel     needed unless the subject has one (a run, a network from the zoo); given, it is scored there instead
+    tunnel     needed unless the subject has one (a run, a network from the zoo); if given, it replaces the subject's
     episodes   how many episodes of (seed, stream) to score; every predictor sees the same ones
     where      restrict the averages to a named subset of the tunnel (`tunnel.subsets`), or to the readouts that
                a function of the episodes selects, (n, K) bool
     positions  restrict them to these readouts, e.g. slice(20, None) for the steps beyond a training length of 20
     device     where to sample; by default where the first network's parameters are, else the CPU
-    chunk      episodes held at a time; changes memory and speed, not the result.  By default what fits, see `fitting`
+    chunk      episodes held at a time; affects memory and speed, not the result.  Default: what fits, see `fitting`
 
-    A mean runs over all selected readouts, each counting the same.  More than one predictor: t-intervals over seeds.
-    A single one: bootstrap over sequences.  `Score.kl_bits.over` says which.
+    A mean runs over all selected readouts with equal weight.  Intervals are t-intervals over seeds for several
+    predictors, and a bootstrap over sequences for a single one; `Score.kl_bits.over` says which.
     """
     if device is not None:
         require_device(str(device))  # before a run loads its networks
@@ -81,15 +81,15 @@ def evaluate(
 
 
 class Watch(Protocol):
-    """A listener to `evaluate_parts`: it is handed every chunk of episodes and every prediction, and may add up what it
-    likes, so that no network has to read the episodes twice (`windtunnel.study.share_measurement` has one)."""
+    """A listener to `evaluate_parts`: it receives every chunk of episodes and every prediction, so that no network has
+    to read the episodes twice (`windtunnel.study.share_measurement` has one)."""
 
     def begin(self, batch: Episodes) -> None:
         """The next episodes."""
         ...
 
     def add(self, subject: str, index: int, log_q: Float64[Tensor, "n K C"]) -> None:
-        """What predictor number `index` of a subject says about them."""
+        """What predictor number `index` of a subject predicts for them."""
         ...
 
 
@@ -130,9 +130,9 @@ def evaluate_parts(
 ) -> dict[str, dict[str, Score]]:
     """The same for several named selections of readouts: part -> subject -> score.  Each predictor reads once.
 
-    parts     name -> `positions` as for `evaluate`; the other options are those of `evaluate` too
-    progress  is called before a predictor reads a chunk, with the subject's name, how many are done and how many to do
-    watch     is shown every chunk of episodes, and what each predictor says about it
+    parts     name -> `positions` as for `evaluate`; the other options are those of `evaluate`
+    progress  called before a predictor reads a chunk, with the subject's name, the number of chunks done and the total
+    watch     receives every chunk of episodes and each predictor's predictions for it
     """
     require_tunnel(tunnel)
     if device is not None:

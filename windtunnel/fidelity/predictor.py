@@ -1,8 +1,7 @@
 """What fidelity knows about a model: it reads inputs and gives log-probabilities.  Nothing else.
 
-A trained network, a baseline and the exact filter itself all look alike from here, so all of them are scored by
-the same code.  `checked_log_probs` is the only door through which predictions enter; it refuses those that
-could not give an honest number.
+A trained network, a baseline and the exact filter itself all look alike from here, so they are all scored by the same
+code.  Predictions enter only through `checked_log_probs`, which refuses those that could not give an honest number.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def evaluation_mode(predictors: Iterable[object]) -> Iterator[None]:
 
 
 class NotNumbers(InputError):
-    """A predictor gave NaN: of a network that is being trained, that it has diverged.  `predictor` says which."""
+    """A predictor gave NaN; in a network that is being trained, it has diverged.  `predictor` says which."""
 
     def __init__(self, message: str, predictor: object) -> None:
         super().__init__(message)

@@ -35,8 +35,8 @@ class Score:
     excess_log_loss_bits  log-loss on the sampled labels less that of the exact belief
     accuracy              share of labels that are the top class
     exact_accuracy        the same for the exact belief: the ceiling
-    entropy_yardstick_bits  entropy_mae_bits of the best constant per position (first 20,000 episodes): what knowing
-                          the position and nothing else would score
+    entropy_yardstick_bits  entropy_mae_bits of the best constant per position (first 20,000 episodes): the score of
+                          knowing only the position
     exact_entropy_curve   (K,) mean exact entropy, bits; NaN at readouts outside the selection
     model_entropy_curve   (R, K) mean model entropy, bits
     calibration           reliability table and expected calibration error, against the exact posterior
@@ -76,8 +76,8 @@ class Score:
     def out_of_reach(self) -> bool:
         """Does some network's accuracy lie above the exact belief's by more than chance allows (4 standard errors)?
 
-        Readouts of one sequence may all be right or wrong together, so each sequence counts as one draw.  Never told of
-        readouts that a function selects: it may choose by the truth.
+        Readouts of one sequence may all be right or wrong together, so each sequence counts as one draw.  Always False
+        for readouts that a function selects, as it may select by the truth.
         """
         if callable(self.where):
             return False
@@ -88,7 +88,7 @@ class Score:
         return best - self.exact_accuracy > 4 * math.sqrt(max(0.0, 2 * pooled * (1 - pooled) / draws))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain Python, fit for JSON.  NaN (nothing was selected there) becomes None; infinity the string "inf"."""
+        """Plain data for JSON.  NaN (nothing was selected there) becomes None; infinity becomes the string "inf"."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _RETOLD}
         return _plain(
             fields

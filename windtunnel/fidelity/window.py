@@ -1,7 +1,7 @@
-"""A KL on an HMM, told as a window: which exact filter, seeing only the last L observations, is equally far off?
+"""A KL on an HMM, expressed as a window: which exact filter, seeing only the last L observations, is equally far off?
 
-Bits are comparable but hard to feel; "as good as remembering two observations" is not.  It also exposes a chain that
-forgets so quickly that a small error says little about memory.
+Bits are comparable but hard to picture; "as good as remembering two observations" is easy.  It also exposes a chain
+that forgets so quickly that a small error says little about memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Each tunnel in the words of the instruments: its hypotheses' tokens, its belief, and where attention should go.
 
-For a tunnel of one's own `token_groups`, `window_belief` and `attention_targets` can be registered from outside.
+For your own tunnel, `token_groups`, `window_belief` and `attention_targets` can be registered from outside the package.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def next_token(tunnel: Tunnel, episodes: Episodes) -> np.ndarray | None:
 
 @singledispatch
 def window_belief(tunnel: Tunnel, episodes: Episodes, window: int) -> np.ndarray | None:
-    """(n, K, C) the belief of one who saw only the last `window` observations; None where that is not defined.
+    """(n, K, C) the belief given only the last `window` observations; None where that is not defined.
 
     Add yours with `@window_belief.register`.
     """

@@ -3,9 +3,9 @@
     found = inspect(run, only=["keys", "ablate"])
     found = inspect(model, tunnel)                       one network alone: no seed, no dynamics
     save_survey(found, run.path);  load_survey(run.path)
-    inspect(run, earlier=load_survey(run.path))          go on with the rest
+    inspect(run, earlier=load_survey(run.path))          resume with the rest
 
-What a survey is stands in `survey.py`, how it is kept in `survey_file.py`.
+`survey.py` says what a survey is, `survey_file.py` how it is kept.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def inspect(
     earlier: Survey | None = None,
     keep: Callable[[Survey], object] | None = None,
 ) -> Survey:
-    """Survey every network of a run, where the run was loaded to; or one network.
+    """Survey every network of a run, on the device where it was loaded; or one network.
 
     tunnel     the world of a network; a run knows its own
-    only       names of instruments; all if None.  An unknown one is told as missing, unless nothing else is left
+    only       names of instruments; all if None.  An unknown name is reported as missing, unless nothing else is left
     episodes   how many to draw from the test stream of `seed`; those of other worlds come from that of the next seed
     untrained  how many untrained twins serve as a null
-    progress   told before each instrument starts: its name, how many are done, how many there are
-    earlier    a survey made alike: what it has measured is taken over, not measured again
-    keep       given the survey as it stands after each instrument: whatever happens then, so much is kept
+    progress   called before each instrument with its name, how many are done and how many there are
+    earlier    a survey with the same settings: what it has measured is kept, not measured again
+    keep       called with the survey after each instrument, so that it can be saved as it grows
     """
     wanted, strangers = selected(only)
     require_int("episodes", episodes, 2)

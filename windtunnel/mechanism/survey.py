@@ -1,7 +1,6 @@
-"""What a survey is: every reading of a run beside its instrument and its seed, and how the survey was made.
+"""What a survey is: every reading of a run with its instrument and its seed, and how the survey was made.
 
-`Survey.entries` keeps, beside each measurement, which instrument and which seed it belongs to; `inspect` makes one, and
-`save_survey` keeps it.
+`Survey.entries` holds each measurement with its instrument and seed; `inspect` makes a survey, `save_survey` keeps it.
 """
 
 from __future__ import annotations

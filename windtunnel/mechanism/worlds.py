@@ -4,8 +4,8 @@
     exchange   the evidence in another order, or hypotheses renamed: the belief must follow exactly
     shifted    a tunnel whose worlds come from another prior than the one trained on
 
-The tunnel itself recomputes inputs and belief from the edited latent world.  Where a chain has zeros, an edited
-episode may be one that cannot happen: it has no belief (`Episodes.possible`), and is left out and told.
+The tunnel itself recomputes inputs and belief from the edited latent world.  Where a chain has zeros, an edited episode
+may be impossible: it has no belief (`Episodes.possible`), and is left out, which a note says.
 """
 
 from __future__ import annotations

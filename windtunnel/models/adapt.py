@@ -1,13 +1,13 @@
 """Any module as a predictor.
 
-What is asked of it is one method:
+A module needs one method:
 
     forward(tokens (n, T) int64, features (n, T, F) or None, readout (K,) int64) -> logits (n, K, C)
 
-where the logits of readout position t may depend on inputs up to t only: a model whose prediction at the first readout
-changes with later inputs is refused.  (Fresh weights that make every prediction the same hide it: training asks again
-at every validation, and a score says when its accuracy is out of reach.)  If `forward` also takes a keyword `tap`, it
-is handed one, and the instruments can read what it passes through `windtunnel.models.touch(tap, name, value)`.
+where the logits of readout position t may depend only on inputs up to t: a model whose prediction at the first readout
+changes with later inputs is refused.  (Fresh weights that make every prediction the same can hide this, so training
+tests it again at every validation, and a score says when its accuracy is out of reach.)  If `forward` also takes a
+keyword `tap`, the instruments can read what it passes through `windtunnel.models.touch(tap, name, value)`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Adapted(nn.Module):
 
 @torch.no_grad()
 def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapted:
-    """Wrap a module and try it on two episodes, so that what does not fit is found before training starts."""
+    """Wrap a module and try it on two episodes, so that a misfit is found before training starts."""
     if not isinstance(module, nn.Module):
         raise InputError(f"model {name} returned {type(module).__name__}: must be a torch.nn.Module")
     adapted = module if isinstance(module, SequenceModel | Adapted) else Adapted(module, name)
@@ -138,9 +138,9 @@ def _are_probabilities(logits: Float[Tensor, "n K C"]) -> bool:
 def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) -> None:
     """Refuse a model whose prediction at the first readout changes when only later inputs do.
 
-    A causal one computes that prediction from the same numbers again, so it moves by rounding at most, if at all.  One
-    that gives something else when merely asked twice is random, and nothing can be told.  One that reads episodes but
-    none that is put together from two, because it looks for what cannot be, is let through with a warning.
+    A causal model computes that prediction from the same numbers again, so it changes by rounding at most.  A model
+    that changes when merely asked twice is random, so nothing can be concluded.  A model that reads episodes but fails
+    on one put together from two, because it rejects impossible inputs, is accepted with a warning.
     """
     inputs = tunnel.sample(2, dtype=torch.float32).inputs
     first = int(inputs.readout[0])
@@ -159,8 +159,8 @@ def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) ->
                 raise InputError(f"model {name}: must be causal; {told}")
             return
     if failed is not None:
-        told = f"its forward fails where a sequence goes on as another does ({accident(failed)})"
-        warnings.warn(f"model {name}: that it is causal could not be tested, as {told}", stacklevel=1)
+        told = f"its forward fails on a sequence that continues as another one does ({accident(failed)})"
+        warnings.warn(f"model {name}: could not test whether it is causal, as {told}", stacklevel=1)
 
 
 def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> list[Inputs]:

@@ -30,7 +30,7 @@ from windtunnel.tunnels.episodes import Inputs, require_inputs
 
 @dataclass(frozen=True)
 class Sizes:
-    """All that a model must know of its tunnel.
+    """All that a model must know about its tunnel.
 
     vocabulary     number of input tokens
     feature_width  F, width of the features; 0 for none
@@ -49,7 +49,7 @@ class Sizes:
 
     @classmethod
     def of(cls, tunnel: Tunnel, max_length: int | None = None) -> Sizes:
-        """The sizes of a tunnel; `max_length` leaves room for longer tests than the tunnel's own length."""
+        """The sizes of a tunnel; `max_length` leaves room for tests longer than the tunnel's own length."""
         if max_length is None:
             max_length = tunnel.positions
         try:
@@ -68,7 +68,7 @@ class SequenceModel(nn.Module, ABC):
     config_class: ClassVar[type[Config]]
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     compilable: ClassVar[bool] = True
-    """Whether `torch.compile(fullgraph=True)` takes the untapped forward.  Where False a trainer runs it eagerly; a
+    """Whether `torch.compile(fullgraph=True)` accepts the untapped forward.  If False, a trainer runs it eagerly; a
     CUDA graph may still capture it."""
     norm_class: ClassVar[type[nn.Module]] = nn.LayerNorm
 

@@ -3,11 +3,11 @@
     build("transformer", tunnel, params=2_670_000)              size within 1%, shape by the architecture's dial
     build("transformer", tunnel, depth=6, width=192, heads=6)   a shape; what is left out follows from the dial
     build("transformer", tunnel, preset="paper-hmm")            a named shape
-    build("lstm", tunnel, style="stacked")                      options; size 857,000 when nothing else is said
+    build("lstm", tunnel, style="stacked")                      options; 857,000 parameters unless a size is given
     build(factory, tunnel)                                      any function from a tunnel to a module, see `adapt`
 
-Initial weights depend on `seed` alone, also where several threads build: they are drawn on the CPU, and the caller's
-random state is left as it was.
+Initial weights depend on `seed` alone, even when several threads build: they are drawn on the CPU, and the caller's
+random state is left unchanged.
 """
 
 from __future__ import annotations

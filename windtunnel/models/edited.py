@@ -24,14 +24,13 @@ def edited(model: nn.Module, edits: Mapping[str, Callable[..., Tensor]]) -> Edit
 
     model  a built-in network or one of your own with taps, as `build`, `run.models[0]` or `zoo.load` give it
     edits  tap name, or glob pattern such as "blocks.*.attention.out", -> a function of the tensor (n, …) that returns
-           what goes on in its place, in the same shape; `model.taps()` has all names with shapes.  It gets a copy,
-           which it may change, and is called for every batch of episodes.  A tensor that feeds back into itself comes
-           one time step after another, without its time axis; a function of two arguments is told the step (None for
-           what comes whole).
+           its replacement, in the same shape; `model.taps()` lists all names with shapes.  The function gets a copy,
+           which it may change, and is called for every batch of episodes.  A recurrent tensor is passed one time step
+           at a time, without its time axis; a function of two arguments also gets the step (None for a whole tensor).
 
-    A name that matches nothing is refused: the ablation would ablate nothing, and seem to cost nothing.  What an edit
-    costs is exact beside the same edit with `lambda x: x`, which takes the same path through the network; without a tap
-    the last bits of float32 may differ.
+    A name that matches nothing is refused, because the edit would change nothing and seem to cost nothing.  For an
+    exact cost, compare with the same edit with `lambda x: x`, which takes the same path through the network; without a
+    tap the last bits of float32 may differ.
     """
     return Edited(model, edits)
 

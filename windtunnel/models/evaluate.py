@@ -1,4 +1,4 @@
-"""`wt.evaluate`: that of the room of fidelity, which may not import this one, for bare modules too."""
+"""`wt.evaluate`: the one of the fidelity room, which may not import this one, extended to bare modules."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def evaluate(subject: Any, tunnel: Tunnel | None = None, **options: Any) -> Scor
 
 
 def wrapped(subject: Any, tunnel: Tunnel | None) -> Any:
-    """Bare modules, alone or in a list, as predictors for the tunnel, refused if they do not fit or look ahead;
-    anything else as it is."""
+    """Bare modules, alone or in a list, as predictors for the tunnel, refused if they do not fit or read ahead;
+    anything else unchanged."""
     if isinstance(subject, list | tuple):
         return [wrapped(one, tunnel) for one in subject]
     if not isinstance(subject, nn.Module) or isinstance(subject, Predictor) or hasattr(subject, "models"):

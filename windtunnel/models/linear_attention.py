@@ -1,4 +1,4 @@
-"""Linear attention with the gated delta rule: does it take *softmax* attention, or any content-addressed memory?
+"""Linear attention with the gated delta rule: is *softmax* attention needed, or does any content-addressed memory do?
 
     q, k, v = silu(causal depthwise convolution of W_qkv · norm(x))      H heads; q and k then scaled to unit length
     β       = sigmoid(W_β · norm(x) + b)                                 how far the stored value moves, per head

@@ -19,7 +19,7 @@ Taps of block i:
     blocks.i.mamba.gate     (n, T, E)     silu(z)
     blocks.i.mamba.delta    (n, T, E)     Δ
     blocks.i.mamba.B, .C    (n, T, S)
-    blocks.i.mamba.state    (n, T, E, S)  h, handed over step by step: an edit is carried on
+    blocks.i.mamba.state    (n, T, E, S)  h, passed step by step: an edit is carried on
     blocks.i.mamba.y        (n, T, E)     before the gate
     blocks.i.mamba.out      (n, T, D)
     blocks.i.residual       (n, T, D)

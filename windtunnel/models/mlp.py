@@ -1,4 +1,4 @@
-"""MLP: no mixing over time but what its first layer reads.
+"""MLP: no mixing over time except in what its first layer reads.
 
     context="full"       h_t = b_t + Σ_{s ≤ t} W_s x_s      W_s (E × D) belongs to absolute position s
     context="position"   h_t = b_t + x_t                    the paper's kind: sees one position, cannot infer in context

@@ -23,7 +23,7 @@ _REGISTERED: dict[str, Factory] = {}
 
 
 def register(name: str, factory: Factory) -> Factory:
-    """Add an architecture of one's own under a new name: a function from a tunnel to a module."""
+    """Add your own architecture under a new name: a function from a tunnel to a module."""
     require(isinstance(name, str) and name != "", "name", name, "a word")
     require(name not in names(), "name", name, "a name that is not taken: " + ", ".join(names()))
     require_factory("factory", factory)
@@ -32,7 +32,7 @@ def register(name: str, factory: Factory) -> Factory:
 
 
 def require_factory(field: str, value: object, named: str = "", example: str = "Net(…)") -> None:
-    """Raise unless `value` can build a module.  A module cannot, though it is callable: its call is its forward.
+    """Raise unless `value` can build a module.  A module cannot: it is callable, but its call is its forward pass.
 
     named    what else is allowed
     example  what a function might return; by default a new module, for every seed trains one of its own
@@ -41,7 +41,7 @@ def require_factory(field: str, value: object, named: str = "", example: str = "
 
 
 def unregister(name: str) -> None:
-    """Forget an architecture of one's own."""
+    """Forget an architecture that `register` added."""
     require_choice("name", name, _REGISTERED)
     del _REGISTERED[name]
 
@@ -75,4 +75,4 @@ def summaries() -> dict[str, str]:
 
 def _first_line(factory: Factory) -> str:
     lines = (factory.__doc__ or "").strip().splitlines()
-    return lines[0] if lines else "yours: it was registered, and says no more"
+    return lines[0] if lines else "yours (it has no docstring)"

@@ -1,19 +1,19 @@
 """Taps: how a forward pass is read and edited.
 
-A tap is any `tap(name, value) -> value`.  A model hands every named tensor to it and goes on with what comes back, so
-one mechanism serves for looking (return the value as it is), for ablation and for patching (return something else).
+A tap is any `tap(name, value) -> value`.  A model passes it every named tensor and continues with what it returns, so
+one mechanism serves for reading (return the value unchanged) and for ablation and patching (return something else).
 Without a tap a model takes its fused path.
 
-Names look like `blocks.3.attention.pattern`.  A tensor that feeds back into itself is handed over one time step at a
-time as `blocks.3.lstm.cell@17`, so that an edit at step 17 reaches step 18 the way the network itself would carry
-it.  Readers need not care: `Record` stacks the steps into one tensor under the bare name, `Edit` tells the step to
-its function.
+Names look like `blocks.3.attention.pattern`.  A tensor that feeds back into itself is passed one time step at a time,
+as `blocks.3.lstm.cell@17`, so that an edit at step 17 reaches step 18 the way the network itself would carry it.  Users
+need not care: `Record` stacks the steps into one tensor under the bare name, and `Edit` passes the step to its
+function.
 
 A written-out loop over time is many times slower than a fused one.  A tap may have a method `wants(name) -> bool`:
-where it wants none of the tensors of a recurrence, that recurrence stays fused and does not hand them over.  `Record`
-and `Edit` want what their patterns match; a tap without the method wants everything.
+where it wants none of the tensors of a recurrence, that recurrence stays fused and does not pass them.  `Record` and
+`Edit` want what their patterns match; a tap without the method wants everything.
 
-A tap may know a tensor before it is computed (`Edit(…, known)`).  A model may ask for it by `known` and hand it over
+A tap may know a tensor before it is computed (`Edit(…, known)`).  A model may ask for it by `known` and pass it on
 without computing what leads to it.
 """
 
@@ -33,7 +33,7 @@ StepEdit = Callable[[int, Tensor], Tensor]
 
 
 def touch(tap: Tap | None, name: str, value: Tensor) -> Tensor:
-    """Hand a named tensor to the tap, if there is one, and go on with what it returns."""
+    """Pass a named tensor to the tap, if there is one, and return what the tap returns."""
     return value if tap is None else tap(name, value)
 
 

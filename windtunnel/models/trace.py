@@ -71,7 +71,7 @@ def _require_fit(model: nn.Module, inputs: Inputs, episodes: Episodes | Inputs) 
 
 
 def has_taps(model: nn.Module) -> bool:
-    """Whether the model hands named tensors to a tap.  A model without still gets fidelity."""
+    """Whether the model passes named tensors to a tap.  A model that does not can still be scored."""
     return bool(getattr(model, "has_taps", hasattr(model, "taps")))
 
 

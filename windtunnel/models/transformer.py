@@ -50,7 +50,7 @@ class TransformerConfig(Config):
     """F, width of the feed-forward hidden layer."""
     positions: str = "learned"
     """`learned` (the paper), `rope` (rotary), `alibi` (scores fall with distance) or `none`: the causal mask alone
-    tells order, and extrapolates best."""
+    conveys order, and extrapolates best."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,10 +1,10 @@
-"""The three primitives, measured: which share of what a primitive is worth does a network realise?
+"""The three primitives, measured: what share of a primitive's worth does a network realise?
 
     print(wt.primitives(run))                     # of the tunnel it was trained in
     print(wt.primitives([a, b, c], wt.tunnels.Urn()))
     wt.study.shares({"mine": a, "theirs": b}, tunnel)
 
-What a share is and how it is told: `share.py`; which predictors it is held against: `trials.py`.
+What a share is: `share.py`; which predictors it is compared with: `trials.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def primitives(
     device: str | torch.device | None = None,
     chunk: int | None = None,
 ) -> Share:
-    """How much of what the tunnel's primitive is worth `subject` realises: 0 like the best without it, 1 exact.
+    """The share of the tunnel's primitive that `subject` realises: 0 is the best predictor without it, 1 is exact.
 
     subject  a run, a predictor, a module of your own with the forward of `models.adapt`, or a list of these that
              differ by seed

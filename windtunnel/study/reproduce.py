@@ -1,4 +1,4 @@
-"""Run a study: cell by cell, each finished one kept, so that it may be stopped or killed at any moment and go on later.
+"""Run a study cell by cell.  Finished cells are kept, so it may be stopped or killed at any moment and resumed later.
 
 study = reproduce("quick", out="results/quick")
 """
@@ -34,18 +34,18 @@ def reproduce(
     say: Say | None = None,
     watch: TrackerOf | None = None,
 ) -> StudyFolder:
-    """Run the study of a preset, or go on with it, and return its folder.
+    """Run the study of a preset, or resume it, and return its folder.
 
     out          results folder; `results/scratch/PRESET` if not given
-    max_minutes  stop after so many minutes with everything saved; make the same call again to resume (default: the
+    max_minutes  stop after this many minutes with everything saved; make the same call again to resume (default: the
                  plan's own)
-    scope        only some cells, only their training, …: see `Scope`; all of the plan if not given
-    lanes        cells made at a time, each in a process of its own
-    trainings    of these that may step at once, at most as many as lanes: more in less time, each slower
-    plan         another plan than the preset's
-    say          told one line when something is worth a line
+    scope        only some cells, only their training, …: see `Scope`; the whole plan if not given
+    lanes        cells made at the same time, one process each
+    trainings    how many of the lanes may train at once: more in total, each slower
+    plan         use this plan instead of the preset's
+    say          called with a line on each notable event
     watch        heading -> tracker for each training (`windtunnel.training.Tracker`, or the name of one).  Lanes train
-                 in other processes, which no tracker of this one can follow: `say` is told of every validation instead
+                 in other processes, where no tracker of this one can follow; `say` gets a line per validation instead
     """
     plan = plan or plan_for(preset)
     device = require_device(device or default_device())

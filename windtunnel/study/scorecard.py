@@ -1,11 +1,11 @@
-"""Which primitives can an architecture realise?  Each in one small world, with a second, longer chance.
+"""Which primitives can an architecture realise?  Each is tried in one small world, with a second, longer chance.
 
     card = wt.scorecard("transformer", out="results/scratch/scorecard")
     print(card)
     wt.models.register("gru", GRU); wt.scorecard(["gru", "lstm"], seeds=3)
 
-It is a study like any other: it may be stopped or killed at any moment and goes on by the same call, and more
-architectures may be added to its folder.  One of your own whose code has changed is trained anew only if you say so.
+A scorecard is a study like any other: it may be stopped or killed at any moment and resumes with the same call, and
+more architectures may be added to its folder.  Your own architecture is retrained after a change only with `replace`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from windtunnel.training.recipe_differences import differences
 from windtunnel.training.unused_folder import untrained
 
 DEVICE = "cpu"
-"""Networks so small are done there before a GPU has compiled their step."""
+"""Networks this small finish there before a GPU has compiled their step."""
 
 
 def scorecard(
@@ -62,22 +62,22 @@ def scorecard(
     say: Say | None = None,
     watch: TrackerOf | None = None,
 ) -> Scorecard:
-    """Train architectures on one small world per primitive, or go on with it, and say what each of them realises.
+    """Train architectures on one small world per primitive, or resume, and return what each of them realises.
 
-    models       names that `models.build` knows, those that you registered too; one name by itself will do
+    models       one or several names that `models.build` knows, including those that you registered
     out          results folder; `results/scratch/scorecard` if not given
-    steps        of each training
-    longer       where a primitive is not realised, the same network is trained from scratch for so many times the
-                 steps: too little training must not pass for what an architecture cannot do.  1: no second chance
-    seeds        how many networks each (seeds 0, 1, …), or which seeds
-    worlds       others than the three small ones, each of which must test a primitive
-    device       cpu if not given, which is quick enough for networks so small
-    max_minutes  stop after so many minutes with everything saved; make the same call again to resume
-    replace      train these architectures anew, also where they are done: their code has changed, or the budget
+    steps        steps of each training
+    longer       where a primitive is not realised, the same network is trained from scratch for this many times the
+                 steps, so that too little training is not mistaken for a limit.  1: no second chance
+    seeds        how many networks of each (seeds 0, 1, …), or which seeds
+    worlds       use these instead of the three small worlds; each must test a primitive
+    device       cpu if not given, which is fast enough for networks this small
+    max_minutes  stop after this many minutes with everything saved; make the same call again to resume
+    replace      retrain these architectures even where they are done, after a change of their code or the budget
     say, watch   as in `reproduce`
 
-    What stands in the way of a training (a name that is not known, a model that does not fit a world, or looks ahead)
-    is told before anything is trained.
+    Problems (an unknown name, a model that does not fit a world or reads ahead) are reported before anything is
+    trained.
     """
     names, worlds = require_models(models), require_worlds(worlds)
     steps, longer = whole_number("steps", steps, 1), whole_number("longer", longer, 1)

@@ -1,4 +1,4 @@
-"""What came of a scorecard: every attempt of every architecture, in numbers and in words."""
+"""The result of a scorecard: every attempt of every architecture, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class Base:
 class Scorecard:
     """What architectures realise of the primitives; printed, it is a few lines each.
 
-    folder    where all of it is kept: cells, runs, and what `windtunnel report` shows
-    models    in the order in which they were asked for
+    folder    where everything is kept: cells, runs, and what `windtunnel report` shows
+    models    in the order given
     worlds    primitive -> the world that tests it
-    attempts  (model, primitive) -> the first, and the second, longer one where there was one; empty: still to come
+    attempts  (model, primitive) -> the first attempt, and the longer second one if there was one; empty: still to come
     bases     primitive -> what a share of 0 stands for
     longer    how many times as long a second chance is; 1: there is none
     """
@@ -111,7 +111,7 @@ class Scorecard:
 
     @property
     def finished(self) -> bool:
-        """Was everybody given every chance?"""
+        """Is nothing left to train?"""
         return not any(self.awaits(*pair) for pair in self.attempts)
 
     @property

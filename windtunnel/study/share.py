@@ -1,17 +1,17 @@
-"""A share: how much of what a primitive is worth a subject realises.
+"""A share: how much of a primitive's worth a subject realises.
 
     share = 1 − KL(network) / KL(B)        a ratio of means, never clipped
 
-B is the best predictor that has every primitive but the one tested; so B itself stands at 0 and exact inference at 1.
-Below 0.3 bits of KL(B) the primitive is worth too little there, and the cell is void.
+B is the best predictor that has every primitive but the one tested, so B itself stands at 0 and exact inference at 1.
+If KL(B) is below 0.3 bits, the primitive is worth too little there, and the cell is void.
 
     realised   the interval lies above 0.95          absent   it lies below 0.10
     partial    it lies between the two               unclear  it straddles one of them
 
-A share whose interval lies below 0 shows nothing about the primitive: what is worse than B lacks more than that.
+A share whose interval lies below 0 shows nothing about the primitive: a subject worse than B lacks more than that.
 
-The interval is over seeds, or over sequences for a single network.  Outcomes that fall apart over seeds are bimodal: a
-mean says nothing then, so the number of seeds that succeed and the median are told instead.
+The interval is over seeds, or over sequences for a single network.  If seeds fall apart into different outcomes
+(bimodal), a mean says nothing, so the number of seeds that succeed and the median are given instead.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Share:
     kl_bits    mean KL on the readouts that count;  base_bits  that of B, whose name is `base`
     state      realised, partial, absent, unclear or void
     per_seed_error  standard error of each network's own share over sequences (bootstrap)
-    where      the subset of readouts that count, those that need the primitive; None where all do, and in records of
-               before it was kept
+    where      the subset of readouts that count, those that need the primitive; None where all do, and in older records
+               that did not keep it
     """
 
     primitive: str
@@ -90,7 +90,7 @@ class Share:
 
     @property
     def spoken(self) -> str:
-        """The state of a network as a table tells it: of one behind B, "absent" alone would say too much."""
+        """The state of a network as tables show it: for one behind B, "absent" alone would say too much."""
         return f"{self.state} (no better than B)" if self.no_better and self.state != "void" else self.state
 
     def __str__(self) -> str:

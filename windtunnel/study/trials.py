@@ -1,6 +1,6 @@
 """How a tunnel tests a primitive: which predictor has all but that one, and on which readouts it counts.
 
-A tunnel of one's own says so from outside:
+For your own tunnel, register a trial:
 
     @wt.study.trial.register
     def _(tunnel: Mine) -> wt.study.Trial:
@@ -35,7 +35,7 @@ class Trial:
 
     where    the readouts that need it (a subset of the tunnel), or None for all
     without  candidates for B: predictors that have all but this primitive; the best one counts
-    others   row name -> predictor that has this primitive and lacks others; what it lacks stands in the name
+    others   row name -> predictor that has this primitive and lacks others; the name says what it lacks
     """
 
     primitive: str

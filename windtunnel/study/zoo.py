@@ -5,8 +5,8 @@
 
 A network is a folder `NAME/` with `weights.safetensors` and `card.json` (recipe, shape, scores with intervals, the
 commit it was trained at, and where it was exported).
-They stand in `zoo/` of the repository and travel inside the wheel as `windtunnel/zoo_data/`, so that an installed
-package needs no network and no path; WINDTUNNEL_ZOO names another folder.
+They are in `zoo/` of the repository and in the wheel as `windtunnel/zoo_data/`, so that an installed package needs no
+network access and no path; WINDTUNNEL_ZOO names another folder.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def load(name: str, device: str = "cpu") -> nn.Module:
 
 
 def as_run(name: str, device: str = "cpu") -> Run:
-    """The network as a run of one seed, for what works on runs; without folder, checkpoints or history."""
+    """The network as a run of one seed, for functions that need a run; without folder, checkpoints or history."""
     model = load(name, device)
     known: Any = model.card
     recipe = Recipe.from_dict(known["recipe"])

@@ -30,8 +30,8 @@ class Optimiser:
 
     `adamw` moves everything with AdamW at `lr`.  `muon` moves the weight matrices inside the blocks with Muon at
     `muon_lr` (orthogonalised momentum) and the rest (embeddings, head, norms, biases) with AdamW at `lr`.  In a module
-    of your own the matrices inside are those of every nn.Linear that is not called `head` or `features`, and of every
-    nn.LSTM, nn.GRU and nn.RNN: call the last map `head`, as ours do.
+    of your own, the matrices inside are those of every nn.Linear that is not called `head` or `features`, and of every
+    nn.LSTM, nn.GRU and nn.RNN, so call the last map `head`, as ours do.
     """
 
     kind: Literal["adamw", "muon"] = "adamw"
@@ -40,7 +40,7 @@ class Optimiser:
     muon_lr: float = 0.02
     """Peak learning rate of Muon."""
     betas: tuple[float, float] = (0.9, 0.98)
-    """AdamW's decay of gradient mean and square."""
+    """AdamW's decay rates of the gradient's mean and square."""
     momentum: float = 0.95
     """Muon's momentum."""
     weight_decay: float = 0.01
@@ -71,7 +71,7 @@ class Schedule:
     warmup: int = 100
     """Steps of linear warm-up."""
     decay: Literal["cosine", "linear", "none"] = "cosine"
-    """How it falls."""
+    """How the learning rate falls."""
     decay_share: float = 1.0
     """Final share of the steps, over which the learning rate falls; flat before."""
     floor: float = 0.0
@@ -86,7 +86,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything needed to train.  A run of it is the same wherever it starts again."""
+    """Everything needed to train.  A run of it ends the same wherever it is interrupted and resumed."""
 
     tunnel: Tunnel
     model: str = "transformer"
@@ -102,7 +102,7 @@ class Recipe:
     batch: int = 256
     """Episodes per step, always fresh."""
     first_batch: int = 0
-    """Episodes per step at first, doubled at equal shares of the steps until they are `batch`; 0: `batch` all along."""
+    """Initial episodes per step, doubled at equal intervals until they reach `batch`; 0: `batch` throughout."""
     steps: int = 2000
     seeds: tuple[int, ...] = (0,)
     """Each seed is one network: its data, initialisation and schedule depend on nothing else."""

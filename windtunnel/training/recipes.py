@@ -17,12 +17,12 @@ PRESETS = ("standard", "quick")
 
 
 def default_preset(device: str) -> str:
-    """`standard` is made for a GPU; on a CPU its networks would take hours."""
+    """`standard` is meant for a GPU; on a CPU its networks would take hours."""
     return "standard" if device.startswith("cuda") else "quick"
 
 
 def recipe_for(tunnel: Tunnel, model: str, preset: str = "standard") -> Recipe:
-    """The committed recipe for a tunnel and an architecture; a sensible one for those we do not know."""
+    """The committed recipe for a tunnel and an architecture; a sensible default for those we do not know."""
     _require_preset(preset, model)
     recipe = quick(tunnel, model) if preset == "quick" else standard(tunnel, model)
     # A size in built-in terms means nothing to one's own architecture.

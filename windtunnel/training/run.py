@@ -26,9 +26,9 @@ from windtunnel.tunnels import Tunnel
 class Run:
     """A trained recipe.  `run.models[i]` is the network of seed `run.recipe.seeds[i]`; `evaluate(run)` scores them.
 
-    path     its folder, or None for a run that was only kept in memory
+    path     its folder, or None for a run kept only in memory
     steps    steps taken by the least advanced seed; `finished` once that is all of them
-    sha256   checksums of weights that are given, where they were read from a file: one for each seed
+    sha256   checksums of the given weights where they were read from a file, one for each seed
     """
 
     def __init__(
@@ -168,9 +168,9 @@ class Run:
     def metrics(self, seed: int | None = None) -> list[dict[str, Any]]:
         """Training history of one seed: records with step, loss_bits, kl_bits, entropy_mae_bits.
 
-        seed  which of `run.recipe.seeds`; without it the history is that of the first alone, not of all seeds
+        seed  one of `run.recipe.seeds`; by default the first alone, not all seeds
 
-        One that was cut short is an error: its last record would be taken for where the run stands.
+        A history that was cut short is an error, as its last record would not say where the run stands.
         """
         seed = self.recipe.seeds[0] if seed is None else seed
         if self.path is None:
@@ -182,7 +182,7 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Steps that every seed has behind it; on disk: that it could go on from, weights and all."""
+        """Steps that every seed has taken; on disk, those that it could resume from."""
         return min(self._steps_of(seed) for seed in self.recipe.seeds)
 
     def _steps_of(self, seed: int) -> int:
@@ -212,8 +212,8 @@ def load(
 ) -> Run:
     """Open a run folder.
 
-    step   weights of that rung of the ladder instead of the last
-    model  for a run of one's own architecture that is not registered: the function that builds it
+    step   load the weights of this step of the ladder instead of the last
+    model  the function that builds the model, for a run of your own architecture that is not registered
     """
     folder = RunFolder(require_path("path", path))
     recipe = folder.recipe()

@@ -1,4 +1,4 @@
-"""`train`: from what the caller says to a sitting that does it."""
+"""`train`: from the caller's arguments to a sitting that trains."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ def train(
     """Train a model on a tunnel and return the run.
 
     tunnel, model   the world, and an architecture by name (default: transformer) or any `Callable[[Tunnel], nn.Module]`
+    recipe          start from this recipe; it has its own tunnel and model (a factory must be given again)
     preset          `standard`, the committed recipe for the pair (default on a GPU), or `quick` (default on a CPU)
-    recipe          start from this recipe; it brings its own tunnel and model (a factory must be given again)
     seeds           how many networks (seeds 0, 1, …), or which seeds; on a GPU they train together, on a CPU as many
                     at a time as torch may use threads (modules and tunnels of your own one by one)
     options         fields of `Recipe` (steps=, batch=, …), of its `Optimiser` and `Schedule` (lr=, warmup=, …; the
                     kind of optimiser is optimiser="adamw" or "muon"), or of the model (params=, depth=, width=, …)
     out             folder to keep the run in; make the same call again to continue it.  None: only in memory
     device          cpu or cuda; by default a GPU if there is one
-    tracker         who is told of every validation: "print" for a line each on the error stream, "tensorboard",
+    tracker         where to report every validation: "print" for a line each on the error stream, "tensorboard",
                     "trackio", "wandb" (extras of those names), or an object with start, log and finish
-    max_minutes     stop after so many minutes with everything saved; make the same call again to resume
+    max_minutes     stop after this many minutes with everything saved; make the same call again to resume
     earlier         if the last saved state is damaged, resume from the intact one before it; if the list of what is
                     saved is lost, rebuild it from the files that are there, unchecked
-    say             told one line when something is worth a line (continuing, already finished, stopped, a warm-up
-                    that was shortened to fit the steps); by default nobody, or with tracker="print" whoever reads along
+    say             called with a line on each notable event (continuing, already finished, stopped, a warm-up that was
+                    shortened to fit the steps); by default nothing is said, unless tracker="print"
     turn            makes a context to step in, entered once everything is built: lets several processes share a card
     """
     if say is None:

@@ -1,4 +1,4 @@
-"""Where progress is told while training: anything with three methods.  None by default; nothing leaves the machine."""
+"""Where training reports progress: anything with three methods.  None by default; nothing leaves the machine."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Tracker(Protocol):
         """Training begins or goes on."""
 
     def log(self, seed: int, record: dict[str, Any]) -> None:
-        """A validation record: step, loss_bits, kl_bits, …; and sequences_per_s, the seed's own, which files do not
-        hold.  Records of seeds that train together come in turns."""
+        """A validation record: step, loss_bits, kl_bits, … and the seed's own sequences_per_s, which files do not
+        hold.  Records of seeds that train together alternate."""
 
     def finish(self) -> None:
         """Training ended, one way or another."""
@@ -29,11 +29,11 @@ class Tracker(Protocol):
 
 @runtime_checkable
 class StepTracker(Tracker, Protocol):
-    """A tracker that also wants to hear how far it is between two validations; most have no use for that."""
+    """A tracker that also follows progress between validations; most have no use for that."""
 
     def advance(self, seed: int, step: int) -> None:
-        """So many steps are done.  Called after each where a seed trains alone on a CPU, now and then where
-        several do or on a GPU: it must cost next to nothing."""
+        """This many steps are done.  Called after each step where a seed trains alone on a CPU, and now and then where
+        several do or on a GPU; it must cost next to nothing."""
 
 
 class Silent:

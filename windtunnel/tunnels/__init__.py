@@ -1,4 +1,4 @@
-"""Worlds whose posterior is known exactly: sample episodes, hold a predictor against the truth."""
+"""Worlds whose posterior is known exactly: sample episodes, compare a predictor with the truth."""
 
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.bijection import Bijection

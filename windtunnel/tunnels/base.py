@@ -31,13 +31,13 @@ class TunnelType(ABCMeta):
 class Tunnel(metaclass=TunnelType):
     """A world whose posterior is known exactly.  Subclasses are frozen dataclasses.
 
-    To write one: give the sizes below, `draw` the latent world from counter-based randomness, and turn a latent
-    world into `episodes` with its exact posterior.  `sample` is those two in a row, and holds what comes out to the
-    sizes and to what `Episodes` promises; `windtunnel.tunnels.check(tunnel)` does it when you like, and asks whether
-    labels fall as the belief says.
+    To write one: give the sizes below, `draw` the latent world from counter-based randomness, and turn a latent world
+    into `episodes` with its exact posterior.  `sample` does both and, for a tunnel from outside the package, checks the
+    result against the sizes and against what `Episodes` promises.  `windtunnel.tunnels.check(tunnel)` does so at any
+    time, and also tests whether labels follow the belief.
     """
 
-    summary: ClassVar[str] = "yours: it was registered, and says no more"
+    summary: ClassVar[str] = "yours (it has no summary)"
     """One line for `windtunnel list`."""
 
     # --- what a model must know; all static, so shapes never change inside a compiled step
@@ -70,7 +70,7 @@ class Tunnel(metaclass=TunnelType):
     @property
     @abstractmethod
     def primitives(self) -> tuple[str, ...]:
-        """The inference primitives an exact predictor needs: of accumulation, transport, binding."""
+        """The inference primitives an exact predictor needs, among accumulation, transport and binding."""
 
     @property
     @abstractmethod

@@ -6,8 +6,8 @@
     belief     key seen before:  a point mass on its value
                otherwise:        uniform over the V − d values not yet shown (d distinct values so far)
 
-Without replacement every key is new, the key is irrelevant, and entropy is log2(V − t + 1): a function of position
-alone.  With replacement keys repeat: a seen key must be *bound* to its value, and entropy leaves position behind.
+Without replacement every key is new, the key is irrelevant, and entropy is log2(V − t + 1), a function of position
+alone.  With replacement keys repeat: a seen key must be *bound* to its value, and position no longer fixes the entropy.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Checks that an outside tunnel keeps its promises: a wrong posterior would silently make every score wrong.
+"""Checks that a tunnel from outside the package keeps its promises: a wrong posterior would silently falsify scores.
 
-    windtunnel.tunnels.check(MyTunnel())        for its author, at any time; training asks it before it starts
+    windtunnel.tunnels.check(MyTunnel())        for its author, at any time; training calls it before it starts
 
-Every batch that such a tunnel samples is looked at, not only a first one: a belief that is divided by zero once in a
-thousand episodes is as wrong as one that never sums to 1, and to look costs little beside a network that reads the
-batch.  A training step's own batch is not looked at, as it may be part of a captured graph; each validation is.  Nor
-are the package's tunnels: their tests ask far more.  An edited world may be impossible, its belief NaN; it is not
-sampled.  Whether the belief is the right one, `check` alone asks (`truth`).
+Every batch that such a tunnel samples is checked, not only the first: a belief that is divided by zero once in a
+thousand episodes is as wrong as one that never sums to 1, and the check costs little compared with a network that reads
+the batch.  A training step's own batch is not checked, as it may be part of a captured graph; each validation is.  Nor
+are the package's own tunnels, whose tests ask far more.  An edited world may be impossible, with a belief of NaN; it is
+not sampled.  Only `check` tests whether the belief is the right one (`truth`).
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ LEAST = {"vocabulary": 1, "feature_width": 0, "classes": 1, "positions": 1, "rea
 
 
 def check(tunnel: Tunnel, episodes: int = 64) -> str:
-    """Raise unless a tunnel keeps its promises; one line tells what was found and what is allowed.  Else "ok: …".
+    """Raise unless a tunnel keeps its promises, saying what was found and what is allowed; else return "ok: …".
 
-    On so many episodes: sizes are whole numbers; tokens, features, readout, labels, posterior and latent have the
-    shapes, types and ranges that `Episodes` tells; every belief is finite, at least 0, sums to 1 and thinks what
-    happened possible, in float64 and float32; an episode is the same whatever batch it is drawn in.
+    Tested on `episodes` episodes: sizes are whole numbers; tokens, features, readout, labels, posterior and latent have
+    the shapes, types and ranges given in `Episodes`; every belief is finite, at least 0, sums to 1 and gives what
+    happened a probability above 0, in float64 and float32; an episode is the same whatever batch it is drawn in.
 
-    On as many as can be had in a second, up to 4,096: labels fall as the belief says, and where two inputs are equal up
-    to a readout so are the beliefs.  A belief that passes may still be wrong by little, or in what no two inputs share
-    (see `truth`): that only the tunnel's own tests can tell, by enumeration.
+    Tested on as many as can be drawn in a second, up to 4,096: labels follow the belief, and where two inputs are equal
+    up to a readout, so are the beliefs.  A belief that passes may still be slightly wrong, or wrong in what no two
+    inputs share (see `truth`); only the tunnel's own tests can show that, by enumeration.
     """
     from windtunnel.tunnels.base import require_tunnel  # not above: it imports this file
 

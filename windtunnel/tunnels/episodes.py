@@ -1,4 +1,4 @@
-"""What a tunnel samples: inputs a predictor may read, and the exact belief it is held against."""
+"""What a tunnel samples: inputs a predictor may read, and the exact belief it is compared with."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Inputs:
         return self.tokens.shape[0]
 
     def __getitem__(self, index) -> Inputs:
-        """The same inputs for some of the episodes, told as for `Episodes`."""
+        """The same inputs for some of the episodes, indexed as in `Episodes`."""
         index = _keeping_the_axis(index, len(self))
         return Inputs(self.tokens[index], None if self.features is None else self.features[index], self.readout)
 
@@ -82,7 +82,7 @@ class Episodes:
 
     @property
     def possible(self) -> Bool[Tensor, "n K"]:
-        """Where there is a belief.  An edited world may show what cannot happen; from there on `posterior` is NaN."""
+        """Where a belief exists.  An edited world may show what cannot happen; from there on `posterior` is NaN."""
         return ~self.posterior.isnan().any(-1)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Episodes:
@@ -96,7 +96,7 @@ class Episodes:
         )
 
     def __getitem__(self, index) -> Episodes:
-        """Some of the episodes (number, slice, or a list, array or tensor of numbers or as a mask)."""
+        """Some of the episodes, by number, slice, mask, or a list, array or tensor of numbers."""
         index = _keeping_the_axis(index, len(self))
         return self.map(lambda value: value[index])
 

@@ -5,9 +5,9 @@
     belief     predict="state":   P(s_t | o_1 … o_t)      the forward algorithm, uniform start
                predict="symbol":  P(o_{t+1} | o_1 … o_t)  the same, pushed one step and emitted
 
-Plain Dirichlet chains forget within two or three steps, so they barely test belief *transport*; and on sticky chains
-a filter that never reads T does well.  Rotating chains force transport: the belief must be carried round a cycle that
-only the header states.
+Plain Dirichlet chains forget within two or three steps, so they barely test belief *transport*, and on sticky chains
+a filter that never reads T does well.  Rotating chains require transport: the belief must be carried round a cycle that
+only the header gives.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ Matrix = tuple[tuple[float, ...], ...]
 class HMM(Tunnel):
     """Hidden Markov models with `states` hidden states and `symbols` observable ones; the first state is uniform.
 
-    latent: transition (n, S, S), emission (n, S, M), states (n, K), observations (n, K); with predict="symbol" states
-    and observations have one more step, the one that the last readout predicts.
+    latent: transition (n, S, S), emission (n, S, M), states (n, K), observations (n, K); with predict="symbol", states
+    and observations have one more step, which the last readout predicts.
     """
 
     states: int = 5

@@ -49,7 +49,7 @@ class Recall(Tunnel):
     repeats: int = 1
     """How often each pair is shown."""
     mixed: bool = False
-    """Store a random 1, 2, 4 … or `pairs` pairs, repeated until all slots are filled: easier to learn, still exact."""
+    """Store a random 1, 2, 4 … or `pairs` pairs, repeated to fill all slots: easier to learn, still exact."""
 
     summary: ClassVar[str] = "key–value pairs to store and look up; a point mass, or with noise a graded belief"
 
@@ -94,7 +94,7 @@ class Recall(Tunnel):
 
     @property
     def primitives(self) -> tuple[str, ...]:
-        """Where noisy showings of a pair may be several, they have to be put together."""
+        """Where a pair may have several noisy showings, they have to be combined."""
         several = self.repeats > 1 or (self.mixed and self.pairs > 1)
         return ("binding", "accumulation") if self.noise > 0 and several else ("binding",)
 

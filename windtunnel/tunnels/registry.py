@@ -1,4 +1,4 @@
-"""Tunnels by name, for the command line, for recipes and for your own worlds."""
+"""Tunnels by name, for the command line, for recipes and for your own tunnels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TUNNELS: dict[str, type[Tunnel]] = {"bijection": Bijection, "hmm": HMM, "recall
 
 
 def register(name: str, cls: type[Tunnel]) -> type[Tunnel]:
-    """Add a tunnel of one's own (a frozen dataclass that subclasses `Tunnel`) under a new name."""
+    """Add your own tunnel (a frozen dataclass that subclasses `Tunnel`) under a new name."""
     require(isinstance(name, str) and name != "", "name", name, "a word")
     require(name not in _TUNNELS, "name", name, "a name that is not taken: " + ", ".join(_TUNNELS))
     ok = isinstance(cls, type) and issubclass(cls, Tunnel) and hasattr(cls, "__dataclass_fields__")
@@ -47,7 +47,7 @@ def name_of(tunnel: Tunnel) -> str:
 
 
 def to_dict(tunnel: Tunnel) -> dict[str, Any]:
-    """A JSON-able description; `from_dict` gives the same tunnel back."""
+    """A description fit for JSON; `from_dict` gives the same tunnel back."""
     return {"name": name_of(tunnel), **asdict(tunnel)}  # type: ignore[call-overload]
 
 

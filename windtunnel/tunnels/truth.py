@@ -1,17 +1,17 @@
-"""Is a belief the right one, as far as sampling can tell?  Asked by `check`, of a tunnel that is new.
+"""Is a belief the right one, as far as sampling can tell?  Asked by `check`, of a new tunnel.
 
     no hindsight   episodes whose inputs agree up to a readout have the same belief there, whatever comes later
-    calibration    nothing foretells the labels better than the belief does: not the belief made flatter or sharper, not
-                   one that leans to some class, and where inputs repeat not one that the labels seen with them correct
+    calibration    nothing predicts the labels better than the belief does: not the belief made flatter or sharper, not
+                   one that leans to some class and, where inputs repeat, not one corrected by the labels seen with them
 
-Both hold for P(label | inputs up to the readout) and for nothing else that inputs decide; how small a fault is seen
-depends on the number of episodes.  In a large world, where inputs never repeat, a belief that forgets evidence and
-knows that it does passes for exact, and so does one with hindsight that is right, as a smoother's.  Enumeration would
-tell; this does not replace it.
+Both hold for P(label | inputs up to the readout) and for nothing else that is determined by the inputs; how small a
+fault is found depends on the number of episodes.  In a large world, where inputs never repeat, two kinds of wrong
+belief pass: one that forgets evidence and is calibrated for that, and one with correct hindsight, such as a smoother's.
+Enumeration would find them; this does not replace it.
 
-Why it refuses no exact belief p: for any other forecast q, the product over episodes of q(label) / p(label) has mean 1,
-so that it exceeds 1 / α with probability below α.  No law of large numbers is called upon, so labels may be as rare,
-and as surprising, as they like.
+Why it refuses no exact belief p, except with probability α: for any other forecast q, the product over episodes of
+q(label) / p(label) has mean 1, so it exceeds 1 / α with probability below α.  This does not rely on a law of large
+numbers, so labels may be arbitrarily rare and surprising.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 The urn's shares are drawn from Dirichlet(α) anew for every episode, so the counts are all there is to know: the purest
 case of *accumulation*.  Order, dynamics and keys play no part.
 
-START is there for attention without positions: softmax averages what it sees, so on an urn of one colour nothing would
-tell the second draw from the tenth; beside one START token the share of that colour does.
+START is there for attention without positions: softmax averages what it sees, so on an urn of one colour the second
+draw would look like the tenth; next to one START token, the share of that colour tells them apart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Urn(Tunnel):
     length: int = 20
     """K: draws shown."""
     concentration: float = 0.2
-    """α of the Dirichlet prior. If small, a few colours fill the urn, and counts say far more than the last draw."""
+    """α of the Dirichlet prior. If small, a few colours dominate, and counts say far more than the last draw."""
 
     summary: ClassVar[str] = "draws from a hidden distribution; belief about the next one by counting"
 

@@ -1,6 +1,6 @@
 """Simple predictors on the same inputs, scored by the same code as a model.
 
-A model's error means little until one knows what a uniform guess, a short memory or a blind filter scores.
+A model's error means little without the score of a uniform guess, a short memory or a blind filter.
 """
 
 from __future__ import annotations
