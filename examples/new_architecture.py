@@ -1,6 +1,6 @@
-"""Bring an architecture of one's own: a running mean of what was seen, and a two-layer network on top.
+"""Add your own architecture: a running mean of the inputs so far, with a two-layer network on top.
 
-It can accumulate evidence but not look anything up, as comes out.  Run:  python examples/new_architecture.py
+It can accumulate evidence but not look anything up, as the output shows.  Run:  python examples/new_architecture.py
 Or:  windtunnel --plugin examples.new_architecture train urn running-mean --out runs/mean
 Or, on one small world for each primitive:  windtunnel --plugin examples.new_architecture scorecard running-mean
 """
@@ -13,9 +13,9 @@ import windtunnel as wt
 
 
 class RunningMean(nn.Module):
-    """All that is asked for: forward(tokens, features, readout) -> logits (n, readouts, classes).
+    """All that is required: forward(tokens, features, readout) -> logits (n, readouts, classes).
 
-    The logits of a readout may depend on nothing after it: a model that reads ahead is refused."""
+    The logits of a readout may not depend on anything after it: a model that reads ahead is refused."""
 
     def __init__(self, tunnel: wt.tunnels.Tunnel, width: int = 64):
         super().__init__()
@@ -26,7 +26,7 @@ class RunningMean(nn.Module):
         touch = wt.models.touch  # optional: tensors by names that the instruments know (docs/instruments.md)
         x = touch(tap, "embed", self.embedding(tokens))
         mean = x.cumsum(1) / torch.arange(1, x.shape[1] + 1, device=x.device)[:, None]
-        mean = touch(tap, "blocks.0.attention.out", mean)  # what mixes positions: attention that is even
+        mean = touch(tap, "blocks.0.attention.out", mean)  # what mixes positions, here uniform attention
         x = touch(tap, "blocks.0.residual", F.gelu(self.hidden(torch.cat([x, mean], dim=-1))))
         return self.head(x[:, readout])
 

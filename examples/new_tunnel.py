@@ -1,9 +1,9 @@
-"""Bring a world of one's own: several coins of known bias, one is drawn and tossed.  Which is it?
+"""Write your own tunnel: several coins of known bias, one is drawn and tossed.  Which is it?
 
     P(coin c | tosses 1 … t) ∝ Π over tosses of  bias_c (heads)  or  1 − bias_c (tails)
 
-Part 1 is all that is required: with it the world can be sampled, checked, trained on and scored.  Each function of the
-parts after it may be left out, and opens something:
+Only part 1 is required: with it the tunnel can be sampled, checked, trained on and scored.  Each function of the other
+parts is optional, and makes something possible:
 
     part 2   what to compare with                    wt.baselines, windtunnel baselines and evaluate
     part 3   the primitive that it tests             wt.primitives, a line of windtunnel evaluate
@@ -33,7 +33,7 @@ WHICH, TOSSED = 0, 1  # sites of the random stream: each drawn number has its ow
 
 @dataclass(frozen=True)
 class Coins(Tunnel):
-    """Coins of evenly spaced bias, all as likely.  latent: coin (n,), tosses (n, K), 1 for heads."""
+    """Coins of evenly spaced bias, all equally likely.  latent: coin (n,), tosses (n, K), 1 for heads."""
 
     coins: int = 5
     """C: how many."""
@@ -124,7 +124,7 @@ def _(tunnel: Coins) -> dict[str, Predictor]:
     return {"last-toss": LastToss(tunnel)}
 
 
-# ---------------------------------------------------------------- part 3: what does counting add to the last toss?
+# ---------------------------------------------------------------- part 3: what counting adds to the last toss
 @wt.study.trial.register
 def _(tunnel: Coins) -> wt.study.Trial:
     return wt.study.Trial("accumulation", without={"last-toss": LastToss(tunnel)})
@@ -159,7 +159,7 @@ from windtunnel.mechanism.worlds import Edited, exchange, flip, shifted
 
 @donors.register
 def _(tunnel: Coins, episodes: Episodes, step: int | None = None, *, seed: int = 0) -> Donors:
-    """For `patch`, `dose`, `swap`: another episode's tosses up to a step, one's own after it."""
+    """For `patch`, `dose`, `swap`: another episode's tosses up to a step, the recipient's own after it."""
     tosses, upto = episodes.latent["tosses"].clone(), tunnel.length if step is None else step + 1
     tosses[:, :upto] = tosses[derangement(len(tosses), seed).to(tosses.device), :upto]
     compared = torch.arange(tunnel.length) >= (0 if step is None else step)
@@ -174,7 +174,7 @@ def _since(tunnel: Coins, episodes: Episodes, step: int, tosses: Tensor) -> Edit
 
 @flip.register
 def _(tunnel: Coins, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
-    """For `flip`: one toss fell on the other side."""
+    """For `flip`: one toss falls on the other side."""
     tosses = episodes.latent["tosses"].clone()
     tosses[:, step] = 1 - tosses[:, step]
     return _since(tunnel, episodes, step, tosses)
@@ -182,7 +182,7 @@ def _(tunnel: Coins, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
 
 @exchange.register
 def _(tunnel: Coins, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
-    """For `exchange`: the tosses before a step the other way round, which must change nothing from there on."""
+    """For `exchange`: the tosses before a step in reverse order, which must change nothing from there on."""
     tosses = episodes.latent["tosses"].clone()
     tosses[:, :step] = tosses[:, :step].flip(1)
     return _since(tunnel, episodes, step, tosses)
@@ -190,14 +190,14 @@ def _(tunnel: Coins, episodes: Episodes, step: int, *, seed: int = 0) -> Edited:
 
 @shifted.register
 def _(tunnel: Coins) -> dict[str, Tunnel]:
-    """For `shift`: coins that are more alike than those trained on."""
+    """For `shift`: coins that are more alike than those of training."""
     return {"fairer coins": replace(tunnel, fairness=0.5)}
 
 
 # ---------------------------------------------------------------- all of it, run
 if __name__ == "__main__":
     tunnel = Coins()
-    # Shapes, ranges, and whether labels fall as the belief says; that it is exact, a test must tell.
+    # Shapes, ranges, and whether labels follow the belief; whether it is exact, only a test can show.
     print(wt.tunnels.check(tunnel))
     run = wt.train(tunnel, "transformer", preset="quick", steps=150, supervision="posterior", device="cpu")
     for name, predictor in {"this run": run, **wt.baselines(tunnel)}.items():

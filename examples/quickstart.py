@@ -5,7 +5,7 @@ Run:  python examples/quickstart.py
 
 import windtunnel as wt
 
-# A new hidden Markov model in every episode; its matrices stand at the start of the sequence.
+# A new hidden Markov model in every episode; its matrices come at the start of the sequence.
 tunnel = wt.tunnels.HMM(states=5, symbols=5, length=20)
 
 episodes = tunnel.sample(1, seed=0, stream="test")
@@ -13,7 +13,7 @@ print("One episode: the observations, and how uncertain an exact reasoner is aft
 print("  " + " ".join(f"{symbol:4d}" for symbol in episodes.latent["observations"][0].tolist()))
 print("  " + " ".join(f"{bits:4.2f}" for bits in episodes.entropy_bits[0].tolist()))
 
-# A predictor is anything with `log_probs(inputs)`: a trained model is scored by the very same call.
+# A predictor is anything with `log_probs(inputs)`: a trained model is scored by the same call.
 print("\nDistance from the exact belief, KL in bits")
 print(f"  {'predictor':24} {'mean':>8}   95% interval")
 for name, predictor in wt.baselines(tunnel).items():

@@ -53,7 +53,7 @@ def _chosen() -> str:
     if not apart:
         return f"Each {best} of the seeds that the study reports."
     was = "was" if len(apart) == 1 else "were"
-    return f"Each but {others} {best} of the seeds that the study reports; {others} {was} trained apart from it."
+    return f"Each but {others} {best} of the seeds that the study reports; {others} {was} trained separately."
 
 
 def _of_cell(recipe: Recipe, cells: Mapping[str, Recipe]) -> bool:

@@ -137,7 +137,7 @@ def test_an_installed_package_brings_its_networks(monkeypatch, tmp_path):
 
 def test_a_network_trained_apart_from_the_study_is_told_apart(planted):
     assert "Each but urn-transformer is the seed of its cell" in zoo_page.page()
-    assert "; urn-transformer was trained apart from it." in zoo_page.page()
+    assert "; urn-transformer was trained separately." in zoo_page.page()
 
 
 def test_the_rest_are_seeds_of_the_study():

@@ -1,8 +1,8 @@
-"""What the representation looks like, each number beside its nulls.
+"""What the representation looks like, each number next to its nulls.
 
     INSTRUMENTS["keys"](model, tunnel, episodes, untrained) -> [Measurement | Missing, …]
 
-`wt.mechanism.inspect` asks all of them, and those of the other room, of a run or a network.
+`wt.mechanism.inspect` applies all of them, and those of the mechanism room, to a run or a network.
 """
 
 from windtunnel.geometry.instruments import INSTRUMENTS

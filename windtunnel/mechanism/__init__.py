@@ -1,4 +1,4 @@
-"""What happens when it is changed: ablation, patching and swaps in bits, and behaviour under edited worlds.
+"""What happens when the representation is changed: ablation, patching, swaps in bits, and behaviour in edited worlds.
 
 bench = Bench(model, tunnel, episodes)
 bits_lost(bench, [Place("blocks.0.attention.head_out", head=3)], "resample")     (n, K) bits of KL

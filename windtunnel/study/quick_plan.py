@@ -50,7 +50,7 @@ def small(tunnel: Tunnel, model: str) -> Recipe:
 
     Attention gets two heads and three blocks: with one head, or in one block, so small a Transformer did not learn to
     look up by content in this time.  Mamba gets 8 states a channel instead of 16, on which its time depends.  Sampled
-    labels would need several times the steps.  An architecture of one's own is as large as it makes itself.
+    labels would need several times the steps.  An architecture of your own has the size that it chooses.
     """
     shape: dict[str, object] = {"params": 40_000, "depth": 2} if is_built_in(model) else {}
     if model == "transformer":

@@ -118,7 +118,7 @@ def _old_numbers(folder: StudyFolder, cells: Sequence[Cell], replace: bool, say:
     """Mark what is there of these cells, and the baselines, to be thrown away; or say whose numbers may be those of
     other code.
 
-    Of an architecture of one's own only the name is kept, and of a world of one's own its settings.
+    Of an architecture of your own only the name is kept, and of a tunnel of your own its settings.
     """
     there = [cell for cell in cells if folder.holds(cell.name)]
     if replace:
@@ -166,7 +166,7 @@ OTHERWISE = "give the same options, another folder, or --replace (in Python, rep
 def _require_same(folder: StudyFolder, planned: Plan, sizes: Mapping[tuple[str, str], int | None]) -> None:
     """Raise where the folder has something else under the name of a cell.
 
-    Of an architecture of one's own only the name is kept: that it was changed since is seen by its size.
+    Of an architecture of your own only the name is kept, so a change since then is noticed by its size alone.
     """
     for cell in planned.cells:
         done, size = folder.finished(cell.name), sizes[cell.recipe.model, cell.world]

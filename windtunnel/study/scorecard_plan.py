@@ -1,7 +1,7 @@
 """What a scorecard trains: each architecture in one small world per primitive, and once more where that was too short.
 
 Worlds and recipe are those of the quick study, in which networks of this size learn what they can within minutes; an
-architecture of one's own has the same budget.  Nothing runs here.
+architecture of your own has the same budget.  Nothing runs here.
 """
 
 from __future__ import annotations

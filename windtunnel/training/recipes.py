@@ -72,7 +72,7 @@ def standard(tunnel: Tunnel, model: str) -> Recipe:
 
 
 def generic(tunnel: Tunnel, model: str) -> Recipe:
-    """For an architecture of one's own: AdamW at a rate that rarely fails, warm-up, cosine."""
+    """For an architecture of your own: AdamW at a rate that rarely fails, warm-up, cosine."""
     return Recipe(
         tunnel,
         model,
