@@ -201,7 +201,7 @@ def test_the_limit_is_that_of_products_and_bytes():
     shape = {"depth": 2, "width": 8, "heads": 2, "ff_width": 16}
     recipe = Recipe(tunnel, "transformer", shape, batch=10)
     slow, fast = (
-        limit_part.least(recipe, rate, limit_part.REACHED, {"batch": 5, "sampling_ms": 0.3, "optimiser_ms": 0.7})
+        limit_part.least(recipe, rate, 4.4e12, {"batch": 5, "sampling_ms": 0.3, "optimiser_ms": 0.7})
         for rate in (1e9, 1e30)
     )
     rows, read = 10 * 7, 10 * 4  # k1 v1 k2 v2 k3 v3 k4, of which the keys are read
@@ -214,6 +214,18 @@ def test_the_limit_is_that_of_products_and_bytes():
     assert fast.attention == pytest.approx(1e3 * rows * 2 * 8 * 22 / 4.4e12)
     through = [(rows, 8, 24)] * 2 + [(n, *sizes) for n in (rows, read) for sizes in ((8, 8), (8, 16), (16, 8))]
     assert fast.products == pytest.approx(3e3 * sum(2 * (n * (a + b) + a * b) for n, a, b in through) / 4.4e12)
+
+
+def test_the_bandwidth_of_a_kernel_is_its_bytes_over_its_time():
+    """By hand, for the same two layers: three additions are normed by the kernel, the last of them at readouts only."""
+    tunnel = wt.tunnels.Bijection(symbols=4, length=4)
+    recipe = Recipe(tunnel, "transformer", {"depth": 2, "width": 8, "heads": 2, "ff_width": 16}, batch=10)
+    times = {"_add_norm_kernel": 2.0, "_bias_gelu_backward_kernel": 0.5, "nvjet": 9.0}
+    found = limit_part.reached(recipe, {"operations": [{"operation": k, "ms": ms} for k, ms in times.items()]})
+    assert found == {
+        "_add_norm_kernel": pytest.approx((2 * 70 + 40) * 8 * 12 / 2e-3),
+        "_bias_gelu_backward_kernel": pytest.approx((70 + 40) * 16 * 6 / 0.5e-3),
+    }
 
 
 def test_times_to_fidelity_say_how_many_seeds_and_which_settings():

@@ -87,7 +87,7 @@ def _times(results: Path) -> list[list[str]]:
     found = []
     for (world, model, target), most in SECONDS.items():
         one = holders[world, model, target]
-        told = f"{one.median_s:.1f} s (docs/records.md){_met(one.median_s <= most)}"
+        told = f"{one.median_s:.1f} s ({one.recipe}; docs/records.md){_met(one.median_s <= most)}"
         found.append([f"{world} / {model}, median to a KL of {target:g} bits", f"{most} s", told])
     warm = max(one.setup_s[0] for one in attempts if one.cache_filled and not one.note)
     told = f"{warm:.1f} s{_met(warm < WARM_SETUP_S)}"

@@ -9,6 +9,7 @@ import closeness_part
 import goals_part
 import limit_part
 import quick_part
+import rounding_part
 from speed_parts import (
     bench_part,
     kernels_part,
@@ -82,9 +83,13 @@ def page(results: Path, study: StudyFolder | None) -> str:
     lines += reach_part(results / "h200" / "reach")
     folders = ("reach", "reach-again", "reach-before", "records")
     lines += again_part.again_part(*(results / "h200" / name for name in folders))
+    lines += rounding_part.part(results / "cpu" / "rounding.json")
     lines += again_part.precision_part(results / "h200" / "reach", results / "h200" / "reach-float32")
     lines += goals_part.part(results)
-    lines += training_part(sorted((results / "h200").glob("training*.json")))
+    lines += training_part(
+        sorted((results / "h200").glob("training*.json")),
+        sorted((results / "h200" / "training-earlier").glob("*.json")),
+    )
     lines += pairs_part(results / "h200" / "records")
     lines += limit_part.part(results / "h200")
     lines += seeds_part(sorted((results / "h200" / "seeds").glob("*.json")))

@@ -19,9 +19,9 @@ IN_USE = "peak of the allocator"
 """How older files name their kind of memory."""
 
 
-def training_part(files: list[Path]) -> list[str]:
-    """Throughput of training steps; of sittings on one machine each."""
-    results = [load(file) for file in files]
+def training_part(files: list[Path], earlier: list[Path]) -> list[str]:
+    """Throughput of training steps; of sittings on one machine each, with what earlier sittings had."""
+    results, before = ([load(file) for file in some] for some in (files, earlier))
     rows = [
         [
             row["case"],
@@ -32,11 +32,18 @@ def training_part(files: list[Path]) -> list[str]:
             share_of_rate(row, digits=1),
             f"{row['setup_s']:.0f}",
             commit_of(result["environment"]),
+            "; ".join(
+                f"{old['sequences_per_s']:,.0f} ({commit_of(one['environment'])})"
+                for one in before
+                for old in one["training"]
+                if (old["case"], old["batch"]) == (row["case"], row["batch"])
+            ),
         ]
         for result in results
         for row in result["training"]
     ]
     columns = ["case", "seeds", "batch", "sequences/s", "ms per step", "share of matrix rate", "set-up, s", "commit"]
+    columns.append("sequences/s in earlier sittings")
     rates = " and ".join(f"{result['matrix_flops_per_s'] / 1e12:.0f}" for result in results)
     where = f"{made_with(results[0]['environment'])}; {rates} TFLOP/s in a large bfloat16 matrix product"
     where += "; set-up with a compiler's cache that tests and other networks had filled in part"
@@ -100,13 +107,14 @@ def seeds_part(files: list[Path]) -> list[str]:
             f"{row['together_ms']:.2f}",
             f"{row['cost_of_one']:.2f} ×",
             f"{row['cost_of_batch']:.2f} ×",
+            f"{100 * row['cost_of_batch'] / row['seeds']:.0f}%",
             f"{100 * row['busy_share']:.0f}%" if "busy_share" in row else "",
             commit_of(result["environment"]),
         ]
         for row, result in found
     ]
     columns = ["case", "batch", "one seed, ms", "five seeds, ms", "cost", "cost of five times the batch"]
-    columns += ["one seed: time with a kernel running", "commit"]
+    columns += ["one seed: share of the larger batch's rate", "one seed: time with a kernel running", "commit"]
     place = made_with(load(files[-1])["environment"])
     where = f"{place}; milliseconds per step. The share of kernel time comes from two measurements, and is good to"
     where += " about 2%."
@@ -116,16 +124,18 @@ def seeds_part(files: list[Path]) -> list[str]:
     did = f"in {len(cheaper)} of {len(rows)} cases" if cheaper else "in no case measured"
     dear = [row for row, _ in found if row["cost_of_batch"] < GOAL < row["cost_of_one"]]
     over = "; ".join(f"{row['case']} at a batch of {row['batch']} ({row['cost_of_one']:.2f})" for row in dear)
+    full = f"{100 * GOAL / 5:.0f}%"
     scale = (
-        f"The goal was at most {GOAL} times the cost of one seed wherever one seed does not fill the card. A batch five"
-        " times as large is the same work in one network, with one optimiser step instead of five and each weight read"
-        f" once; {did} did five seeds cost less. Where that alone costs more than {GOAL} times one seed, the goal"
-        " is out of reach of any arrangement of the same work; that is what is meant here by a full card (not one that"
-        " is full of arithmetic: the table above has the shares of the matrix rate). So it was in every recipe for a"
-        " GPU that was tried. Where it costs less, seeds together save time, but not all that could be saved. Not tried"
-        " with several seeds: linear attention, the urn, and batches of 128 to 512 but for those in the table."
+        f"The goal was at most {GOAL} times the cost of one seed wherever one seed does not fill the card. For scale:"
+        " one network on a batch five times as large does the same work with one optimiser step instead of five, and"
+        f" reads each weight once; {did} did five seeds cost less. How far one seed fills the card is its share of that"
+        f" larger batch's sequences per second. From {full} on, five seeds as efficient as that batch would still miss"
+        " the goal, and every recipe for a GPU that was tried does miss it; *What the card allows* has the least that"
+        f" five Transformers could cost with the kernels there are. Below {full}, seeds together save time, but not all"
+        " that could be saved. Not tried with several seeds: linear attention, the urn, and batches of 128 to 512 but"
+        " for those in the table."
     )
-    scale += f" There the goal is missed by {over}." if over else ""
+    scale += f" Below {full} the goal is missed by {over}." if over else ""
     return ["## Five seeds in one step", "", where, scale, "", *table(columns, rows)]
 
 
