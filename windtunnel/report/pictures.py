@@ -50,19 +50,26 @@ def pictures(subject: Subject) -> dict[str, Any]:
 
 
 def key_matrices(model: nn.Module, tunnel: Tunnel, episodes: Episodes, twins: list[nn.Module]) -> dict[str, Any] | None:
-    """Centred |cosine| between the first layer's keys of rival hypotheses, mean over heads; the same of the nulls."""
+    """Centred |cosine| between the first layer's keys of rival hypotheses, mean over heads; the same of the nulls.
+
+    A hypothesis whose token is in none of the episodes has no key to show, and is left out.
+    """
     groups = {name: tokens[:WIDEST] for name, tokens in token_groups(tunnel).items() if len(tokens) >= 3}
     if not ending(named(model, episodes), ".attention.k") or not groups:
         return None
     name, tokens = next(iter(groups.items()))
-    means = [gather_means(network, episodes, [tokens])[0].average()[0][0] for network in (model, *twins)]  # (H, V, d)
+    gathered = [gather_means(network, episodes, [tokens])[0] for network in (model, *twins)]
+    used = gathered[0].occurs(queries=False)
+    if used.sum() < 3:
+        return None
+    means = [one.average()[0][0][:, used] for one in gathered]  # (H, V, d)
     rng = np.random.default_rng(0)
     tables = {"trained": _cosines(means[0])}
     if twins:
         tables["untrained"] = np.mean([_cosines(mean) for mean in means[1:]], axis=0)
     random = keys.random_vectors(means[0].shape, 20, rng)
     tables["random vectors"] = np.mean([_cosines(draw) for draw in random], axis=0)
-    labels = [tunnel.token_names()[token] for token in tokens]
+    labels = [tunnel.token_names()[token] for token in tokens[used]]
     return {"hypotheses": name, "labels": labels, "tables": {k: _short(v) for k, v in tables.items()}}
 
 
