@@ -335,6 +335,22 @@ def test_large_batches_can_be_drawn_in_inference_mode():
     assert all(map(torch.equal, found.tensors(), tunnel.sample(4100).tensors()))
 
 
+def test_large_batches_of_a_belief_from_weights_can_be_drawn():
+    """Blocks are drawn on threads of their own, where gradients are on whatever the caller says."""
+    weight = torch.ones((), dtype=torch.float64, requires_grad=True)
+
+    class Weighed(HMM):
+        def episodes(self, latent, dtype=torch.float64):
+            found = super().episodes(latent, dtype)
+            latent = {**found.latent, "half": (weight.bfloat16() / 2).expand(len(found))}  # NumPy has no such type
+            return replace(found, posterior=found.posterior * weight, latent=latent)
+
+    found = Weighed(states=2, symbols=2, length=2).sample(4100)
+    assert not any(tensor.requires_grad for tensor in found.tensors())
+    assert torch.equal(found.posterior, HMM(states=2, symbols=2, length=2).sample(4100).posterior)
+    assert (found.latent["half"] == 0.5).all()
+
+
 def test_a_failure_leaves_the_thread_setting_alone():
     import threading
 

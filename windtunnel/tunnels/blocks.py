@@ -20,14 +20,17 @@ CPU_BLOCK = 4096
 
 
 def in_blocks(part: Callable[[int, int], Episodes], count: int) -> Episodes:
-    """Episodes 0 … count − 1, made by `part(first, size)` block by block and written into their place."""
+    """Episodes 0 … count − 1, made by `part(first, size)` block by block and written into their place.
+
+    They carry no gradients, also where a world of somebody's own takes its belief from weights that do.
+    """
     with torch.inference_mode(False):  # it holds for this thread only: the others may not write to what is made in it
         whole = part(0, 1).map(lambda one: _room(one, count))
 
     def fill(first: int) -> None:
         block = part(first, min(CPU_BLOCK, count - first))
         for source, target in zip(block.tensors(), whole.tensors(), strict=True):
-            target[first : first + len(block)] = source
+            target[first : first + len(block)] = source.detach()
 
     threads = torch.get_num_threads()
     try:
@@ -42,6 +45,6 @@ def _room(one: Tensor, count: int) -> Tensor:
     """Memory for `count` episodes like this one.  NumPy's: it asks for huge pages, which cost a quarter to map."""
     shape = (count, *one.shape[1:])
     try:
-        return torch.from_numpy(np.empty(shape, one.numpy().dtype))
+        return torch.from_numpy(np.empty(shape, one.detach().numpy().dtype))
     except TypeError:  # a type that NumPy lacks, such as bfloat16 in somebody's latent world
         return one.new_empty(shape)
