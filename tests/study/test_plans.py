@@ -157,6 +157,9 @@ def test_estimates_add_up_and_learn():
 
 def test_disk(tmp_path):
     assert 2**30 < disk_bytes(PAPER.cells) < 2**35 and disk_bytes([]) < 2**25
+    assert disk_bytes(quick().cells) < 2**26  # 39 thousand parameters, whether a recipe says params or a shape
+    own = [replace(cell, recipe=replace(cell.recipe, model="mine", model_options={})) for cell in PAPER.cells[:1]]
+    assert disk_bytes(own) > 2**28  # not known before it is built: room for a large one
     require_disk(tmp_path / "not" / "there", 1)
     with pytest.raises(InputError, match=r"GiB free: must be at least \d+\.\d GiB"):
         require_disk(tmp_path, 2**60)

@@ -86,6 +86,12 @@ def build(
     return built
 
 
+def count_built_in(name: str, tunnel: Tunnel, **options: Any) -> int:
+    """The number of parameters that `build` would give an architecture of ours, without making its weights."""
+    with torch.device("meta"):
+        return describe(build(name, tunnel, quiet=True, **options)).params
+
+
 def has_config(found: object) -> TypeGuard[type[SequenceModel]]:
     """Whether it is an architecture whose shape we know how to choose, rather than a function that builds a module."""
     return isinstance(found, type) and issubclass(found, SequenceModel) and hasattr(found, "config_class")

@@ -17,9 +17,12 @@ from typing import Any
 from windtunnel.errors import InputError
 from windtunnel.geometry.instruments import LADDER
 from windtunnel.mechanism.survey import NAMES
+from windtunnel.models.build import count_built_in
+from windtunnel.models.registry import is_built_in
 from windtunnel.study.plan import Cell, Plan
 from windtunnel.study.running.surveying import job_names
 from windtunnel.study.running.sweep import FIRST, trial_steps
+from windtunnel.training import Recipe
 from windtunnel.tunnels import HMM, Recall
 
 H200_TOKENS_PER_S = {"transformer": 9.0e6, "mamba": 3.1e6, "lstm": 6.2e6, "mlp": 9.0e6, "linear-attention": 1.6e6}
@@ -36,6 +39,7 @@ INSTRUMENT_S |= {"roles": 3.4, "flip": 0.8, "exchange": 0.1, "shift": 0.1}
 clusters and dynamics, which are from the cells of the study."""
 SURVEY_TOKENS = 128 * 39  # of those episodes
 OF_ATTENTION = ("keys", "alignment", "heads")  # over at once in a network without attention
+OWN_PARAMETERS = 7_200_000  # of a model of somebody's own, which is not built to ask: as the largest of the paper
 CPU_SLOWER = 300.0  # two cores against the card, in round numbers
 
 
@@ -138,10 +142,18 @@ def disk_bytes(cells: Sequence[Cell]) -> int:
     """Disk that these cells will need: weights of every rung, and two states of the cell in progress."""
     total, largest = 0, 0
     for cell in cells:
-        size = 4 * int(cell.recipe.model_options.get("params", 7_200_000)) * len(cell.recipe.seeds)
+        size = 4 * _parameters(cell.recipe) * len(cell.recipe.seeds)
         total += size * max(1, cell.recipe.ladder)
         largest = max(largest, 2 * 3 * size)
     return total + largest + 2**24
+
+
+def _parameters(recipe: Recipe) -> int:
+    """As asked for; else counted, or for a model of somebody's own guessed."""
+    options = recipe.model_options
+    if "params" in options:
+        return int(options["params"])
+    return count_built_in(recipe.model, recipe.tunnel, **options) if is_built_in(recipe.model) else OWN_PARAMETERS
 
 
 def require_disk(folder: Path, needed: int) -> None:

@@ -8,15 +8,14 @@ so is a run that has lost its list of checkpoints (`unlisted`).
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from windtunnel import models
 from windtunnel.environment import environment
 from windtunnel.errors import InputError
 from windtunnel.fidelity import Predictor, baselines
+from windtunnel.models.build import count_built_in
 from windtunnel.models.registry import is_built_in
 from windtunnel.study.folder.discard import discard, sweep
 from windtunnel.study.plan import Cell
@@ -232,6 +231,7 @@ def _summary(name: str, record: dict[str, Any]) -> str:
 
 def _parameters(recipe: Recipe) -> int:
     """A built-in model is counted without its weights; one of somebody's own is looked at as it is built."""
-    with torch.device("meta") if is_built_in(recipe.model) else nullcontext():
-        network = models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
-    return models.describe(network).params
+    model, tunnel, options = recipe.model, recipe.tunnel, recipe.model_options
+    if is_built_in(model):
+        return count_built_in(model, tunnel, **options)
+    return models.describe(models.build(model, tunnel, quiet=True, **options)).params
