@@ -7,10 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests.training.cases import tiny
+from windtunnel import models
+from windtunnel.errors import InputError
+from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.geometry import Measurement, Missing
 from windtunnel.geometry import dynamics as pure
+from windtunnel.geometry.gather import CHUNK
 from windtunnel.geometry.ladder_survey import _dissociation, dynamics
 from windtunnel.mechanism import inspect
 from windtunnel.training import Run, train
@@ -76,6 +81,26 @@ def test_a_run_has_a_time_for_each_part_and_a_dissociation(run):
             np.testing.assert_allclose(curve[:, -1], 1.0)  # the last rung is like itself
             assert curve[:, 0].max() < 0.9999
     assert "frame–precision dissociation" in records
+
+
+def test_the_kl_of_a_rung_passes_the_door_of_all_predictions(run, monkeypatch):
+    """In passes of a few episodes; and what is no distribution is refused, not scored."""
+    asked, whole = [], models.SequenceModel.log_probs
+
+    def counted(self, inputs, tap=None):
+        asked.append(len(inputs))
+        return whole(self, inputs, tap)
+
+    monkeypatch.setattr(models.SequenceModel, "log_probs", counted)
+    episodes = run.tunnel.sample(2 * CHUNK + 1, stream="test")
+    (found,) = [one for one in dynamics(run, episodes) if one.name == "KL settled at 95%"]
+    assert isinstance(found, Measurement) and max(asked) == CHUNK
+    with torch.no_grad():
+        at_once = kl_bits(episodes.posterior, run.model(0).log_probs(episodes.inputs).double()).mean()
+    assert found.arrays["curve, seed 0"][0, -1] == pytest.approx(float(at_once), rel=1e-5)
+    monkeypatch.setattr(models.SequenceModel, "log_probs", lambda self, inputs: whole(self, inputs) + 1)
+    with pytest.raises(InputError, match="logsumexp is off by 1"):
+        dynamics(run, episodes)
 
 
 def test_runs_without_a_ladder_say_so(run):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import torch
 from torch import nn
@@ -9,14 +11,15 @@ from torch import nn
 from windtunnel.errors import InputError
 from windtunnel.fidelity.intervals import t_interval
 from windtunnel.fidelity.metrics import kl_bits
+from windtunnel.fidelity.predictor import Predictor, checked_log_probs
 from windtunnel.geometry import dynamics as pure
 from windtunnel.geometry.alignment_survey import patterns_at_readout
-from windtunnel.geometry.gather import at_readout, ending, named
+from windtunnel.geometry.gather import CHUNK, at_readout, ending, named
 from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.geometry.stats import linear_cka
 from windtunnel.models.device import device_of
 from windtunnel.training import Run
-from windtunnel.tunnels import Episodes
+from windtunnel.tunnels import Episodes, Tunnel
 
 DRAWS = 999
 ROWS = 1000  # rows a similarity is taken over
@@ -58,7 +61,7 @@ def _curves(run: Run, seed: int, steps: list[int], episodes: Episodes) -> dict[s
         here = last if step == steps[-1] else _geometry(model, episodes)
         for name, layers in here.items():
             rows[name].append([linear_cka(a, b) for a, b in zip(layers, last[name])])
-        kls.append(_kl(model, episodes))
+        kls.append(_kl(model, run.tunnel, episodes))
     return {name: np.array(values).T for name, values in rows.items()} | {"KL": np.array(kls)}
 
 
@@ -80,11 +83,15 @@ def _rows(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1, x.shape[-1])[:ROWS]
 
 
-@torch.no_grad()
-def _kl(model: nn.Module, episodes: Episodes) -> float:
-    inputs = episodes.inputs.to(device_of(model, episodes.inputs.tokens))
-    log_q = model.log_probs(inputs).double().cpu()  # type: ignore[operator]
-    return float(kl_bits(episodes.posterior.double().cpu(), log_q).mean())
+def _kl(model: nn.Module, tunnel: Tunnel, episodes: Episodes) -> float:
+    """Mean KL in bits over episodes and readouts."""
+    kls = []
+    for first in range(0, len(episodes), CHUNK):
+        part = episodes[first : first + CHUNK]
+        inputs = part.inputs.to(device_of(model, part.inputs.tokens))
+        log_q = checked_log_probs(cast(Predictor, model), inputs, tunnel).cpu()
+        kls.append(kl_bits(part.posterior.double().cpu(), log_q))
+    return float(torch.cat(kls).mean())
 
 
 def _settling(name: str, settled: np.ndarray, ladders: dict, curves: dict) -> Measurement:
