@@ -105,6 +105,16 @@ def test_trace_does_not_depend_on_its_chunks(variant):
         assert torch.allclose(value, parts[name], atol=1e-12), name
 
 
+def test_trace_computes_in_full_precision_as_scores_do():
+    """What it records is put back into passes that do; a GPU would else round the products of an LSTM to TF32."""
+    model, seen = small("lstm-residual", TUNNEL), []
+    backends = (torch.backends.cuda.matmul, torch.backends.cudnn.rnn, torch.backends.cudnn.conv)
+    before = [backend.fp32_precision for backend in backends]
+    model.register_forward_hook(lambda *_: seen.append([backend.fp32_precision for backend in backends]))
+    models.trace(model, TUNNEL.sample(2), "final")
+    assert seen == [["ieee"] * 3] != [before] and [backend.fp32_precision for backend in backends] == before
+
+
 def test_trace_keeps_only_what_is_asked_for():
     model, episodes = small("transformer", TUNNEL, depth=3), TUNNEL.sample(2)
     assert list(models.trace(model, episodes, "blocks.*.residual")) == [f"blocks.{i}.residual" for i in range(3)]

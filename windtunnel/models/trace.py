@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, require, whole_number
-from windtunnel.fidelity.predictor import evaluation_mode
+from windtunnel.fidelity.predictor import evaluation_mode, full_precision
 from windtunnel.models.base import Sizes
 from windtunnel.models.device import device_of
 from windtunnel.models.taps import Record, require_matched
@@ -41,7 +41,7 @@ def trace(
     require_device(str(device))
     _require_fit(model, inputs, episodes)
     kept: dict[str, Tensor] = {}
-    with evaluation_mode([model]):
+    with evaluation_mode([model]), full_precision():  # as where it is scored: what is recorded may be replayed there
         for first in range(0, max(1, len(inputs)), chunk):  # once for no episodes: names are looked at, and have shapes
             record = Record(patterns)
             part = inputs[first : first + chunk].to(device_of(model, inputs.tokens))
