@@ -135,7 +135,10 @@ class Network:
 
     def _noise(self) -> AbstractContextManager[None]:
         """What a model of one's own draws at this step (dropout), on a CPU: the same after a resume, and another for
-        every seed.  torch takes 32 bits to start from, so seed and step are mixed into one word."""
+        every seed.  torch takes 32 bits to start from, so seed and step are mixed into one word.
+
+        On a GPU it is neither: there it comes from torch's own generator, which nothing here seeds or saves.
+        """
         if self._ours or not self._on_cpu:
             return nullcontext()
         return seeded(int(Source(self.seed, _NOISE, self.step[None]).bits(site=0, count=1)))

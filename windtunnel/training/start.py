@@ -70,6 +70,9 @@ def train(
     say             called with a line on each notable event (continuing, already finished, stopped, a warm-up that was
                     shortened to fit the steps); by default nothing is said, unless tracker="print"
     turn            makes a context to step in, entered once everything is built: lets several processes share a card
+
+    On a CPU a run that was stopped and continued ends in the same weights, bit for bit.  That is not promised on
+    a GPU, where what a module of your own draws while it trains (dropout) is neither seeded nor resumed.
     """
     if say is None:
         say = print_line if tracker == "print" else lambda line: None
