@@ -240,6 +240,15 @@ def test_baselines_are_made_for_one_kind_of_tunnel_and_nothing_else(build, kind)
         ValueSets(SMALL[0], "sets")  # type: ignore[arg-type]
 
 
+def test_the_leak_of_a_blind_filter_is_a_probability():
+    tunnel, inputs = SMALL[1], SMALL[1].sample(4).inputs
+    for epsilon in (5.0, -0.1, float("nan"), "0.5", True):
+        with pytest.raises(InputError, match=r"^epsilon = .*: must be a number in \[0, 1\]$"):
+            BlindFilter(tunnel, epsilon=epsilon)  # type: ignore[arg-type]
+    for epsilon in (0, 1, np.float32(0.5)):
+        assert not BlindFilter(tunnel, epsilon=epsilon).log_probs(inputs).isnan().any()
+
+
 @every_world
 def test_baselines_are_not_scored_on_another_tunnel(tunnel):
     for baseline in list(wt.baselines(tunnel).values())[1:]:  # a uniform guess is one anywhere

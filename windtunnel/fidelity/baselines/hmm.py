@@ -7,7 +7,7 @@ transition matrix it believes in.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
@@ -15,7 +15,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-from windtunnel.errors import keep_whole_number, require_choice
+from windtunnel.errors import keep_number, keep_whole_number, require_choice
 from windtunnel.fidelity.baselines.common import Baseline
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import Predictor
@@ -24,6 +24,7 @@ from windtunnel.tunnels.filtering import forward_filter, likelihoods, predict_sy
 from windtunnel.tunnels.hmm import HMM
 
 WINDOWS = (1, 2, 3, 4, 8)
+TUNING_EPISODES = 4096
 
 
 @dataclass(frozen=True)
@@ -105,9 +106,12 @@ class BlindFilter(_Filter):
     """
 
     epsilon: float | None = None
-    """Leave None to tune it."""
-    tuning_episodes: int = field(default=4096, repr=False)
-    """How many validation episodes to tune it on."""
+    """In [0, 1]; leave None to tune it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epsilon is not None:
+            keep_number(self, "epsilon", 0, 1)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -117,7 +121,7 @@ class BlindFilter(_Filter):
 
     def _believed(self, transition: Tensor) -> Tensor:
         states = self.tunnel.states
-        epsilon = tuned_epsilon(self.tunnel, self.tuning_episodes) if self.epsilon is None else self.epsilon
+        epsilon = tuned_epsilon(self.tunnel) if self.epsilon is None else self.epsilon
         identity = torch.eye(states, dtype=transition.dtype, device=transition.device)
         return ((1.0 - epsilon) * identity + epsilon / states)[..., None].expand_as(transition)
 
@@ -126,9 +130,9 @@ class BlindFilter(_Filter):
 
 
 @lru_cache(maxsize=64)
-def tuned_epsilon(tunnel: HMM, episodes: int = 4096) -> float:
+def tuned_epsilon(tunnel: HMM) -> float:
     """The ε in [1e-4, 1] that gives the T-blind filter its lowest KL on the validation stream."""
-    sample = tunnel.sample(episodes, seed=0, stream="validation")
+    sample = tunnel.sample(TUNING_EPISODES, seed=0, stream="validation")
 
     def cost(epsilon: float) -> float:
         log_probs = BlindFilter(tunnel, epsilon=float(epsilon)).log_probs(sample.inputs)
