@@ -177,6 +177,21 @@ def test_without_a_logarithm_or_any_spread_there_is_no_telling():
     assert difference(*noisy).side(0.0) == "below"
 
 
+def test_an_end_beyond_all_floats_is_infinite():
+    far = Quantity.of_seeds([1e-150, 1e150], "log", noise=1e149)
+    assert (far.low, far.high) == (0.0, math.inf) and far.side(1.0) == "straddles"
+    assert ratio(far, Quantity.of_seeds([1.0, 2.0, 3.0], "log")).high == math.inf  # unequally many: Welch's
+    wide = ratio(Quantity(1e200, 1e-200, 1e300, "sequences"), Quantity(1.0, 1e-200, 1e300, "sequences"))
+    assert wide.high == math.inf and wide.side(1.0) == "straddles"
+
+
+@pytest.mark.parametrize("zero", [Quantity(1.0, 0.0, 2.0, "sequences"), Quantity.exact(0.0)])
+def test_a_ratio_with_what_reaches_0_cannot_be_told(zero):
+    other = Quantity(1.0, 0.9, 1.1, "sequences")
+    for found in (ratio(zero, other), ratio(other, zero)):
+        assert [found.side(line) for line in (-1.0, 0.0, 1e-9, 10.0)] == ["straddles"] * 4
+
+
 def test_a_comparison_of_seeds_with_others_comes_back_as_it_was():
     found = ratio(apart([1.0, 1.2, 0.9], 0), apart([0.1, 0.2, 0.3, 0.15], 10))
     assert Quantity.of_record(found.to_dict()) == found

@@ -163,7 +163,7 @@ def t_interval(values: np.ndarray, scale: Scale = "linear") -> tuple[float, floa
     x = np.log(values) if scale == "log" else values
     half = stdtrit(len(x) - 1, 0.5 + CONFIDENCE / 2) * x.std(ddof=1) / math.sqrt(len(x))
     low, high = float(x.mean() - half), float(x.mean() + half)
-    return (math.exp(low), _exp(high), scale) if scale == "log" else (low, high, scale)
+    return (exp_or_inf(low), exp_or_inf(high), scale) if scale == "log" else (low, high, scale)
 
 
 def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
@@ -251,7 +251,8 @@ def geometric_mean(values: np.ndarray) -> float:
     return float(np.exp(np.log(values).mean()))
 
 
-def _exp(x: float) -> float:
+def exp_or_inf(x: float) -> float:
+    """e^x; infinity where that is more than a float can hold."""
     return math.exp(x) if x < 709 else math.inf
 
 

@@ -12,12 +12,15 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import stdtrit
 
-from windtunnel.fidelity.intervals import CONFIDENCE, Scale, geometric_mean
+from windtunnel.fidelity.intervals import CONFIDENCE, Scale, exp_or_inf, geometric_mean
 from windtunnel.study.quantity import Quantity
 
 
 def ratio(a: Quantity, b: Quantity) -> Quantity:
-    """a / b, both positive; over seeds on the scale of logarithms, about the geometric mean of their ratios."""
+    """a / b, both positive; over seeds on the scale of logarithms, about the geometric mean of their ratios.
+
+    Compared by their intervals, it straddles every line where one of them reaches 0: no logarithm bounds it then.
+    """
     if apart(a, b):
         return _welch(a, b, "log")
     if pairs := paired(a, b):
@@ -26,10 +29,13 @@ def ratio(a: Quantity, b: Quantity) -> Quantity:
         relative = math.hypot(*(q.noise / q.mean if q.noise else 0.0 for q in (a, b)))
         found = Quantity.of_seeds(ratios, "log", sum(ratios) / len(pairs) * relative)
         return replace(found, mean=middle, noise=middle * relative, seeds=common(a, b))
+    if any(end <= 0 for q in (a, b) for end in (q.mean, q.low)):
+        return Quantity(a.mean / b.mean if b.mean else math.nan, -math.inf, math.inf, "sequences")
     middle = math.log(a.mean / b.mean)
     halves = [math.log(q.high / q.low) / 2 if q.over != "exact" else 0.0 for q in (a, b)]
     half = math.hypot(*halves)
-    return Quantity(math.exp(middle), math.exp(middle - half), math.exp(middle + half), "sequences")
+    mean, low, high = map(exp_or_inf, (middle, middle - half, middle + half))
+    return Quantity(mean, low, high, "sequences")
 
 
 def difference(a: Quantity, b: Quantity) -> Quantity:
@@ -85,5 +91,5 @@ def _welch(a: Quantity, b: Quantity, scale: Scale) -> Quantity:
         df = error**4 / (error_x**4 / (len(x) - 1) + error_y**4 / (len(y) - 1))
         half = float(stdtrit(df, 0.5 + CONFIDENCE / 2)) * error
     ends = (middle, middle - half, middle + half)
-    mean, low, high = (math.exp(end) for end in ends) if scale == "log" else ends
+    mean, low, high = map(exp_or_inf, ends) if scale == "log" else ends
     return Quantity(mean, low, high, "seeds", scale=scale, df=df, counts=counts)

@@ -24,6 +24,7 @@ from windtunnel.fidelity.intervals import (
     Scale,
     alike,
     beside_the_mean,
+    exp_or_inf,
     geometric_mean,
     resolved,
     t_interval,
@@ -79,7 +80,7 @@ class Quantity:
         x, error = self.on_scale()
         middle, half = float(x.mean()), float(stdtrit(len(x) - 1, 0.5 + CONFIDENCE / 2)) * error
         ends = (middle - half, middle + half)
-        low, high = (math.exp(end) for end in ends) if self.scale == "log" else ends
+        low, high = map(exp_or_inf, ends) if self.scale == "log" else ends
         return replace(self, low=low, high=high)
 
     def on_scale(self) -> tuple[np.ndarray, float]:
