@@ -1,4 +1,8 @@
-"""How results look: bars, numbers, tables, JSON.  Only this file and `progress.py` know rich, imported when needed."""
+"""How results look: bars, numbers, tables, JSON.
+
+Only this file and `progress.py` draw with rich, imported when needed; `bench.py`, which a bare GPU image runs too, asks
+whether it is there.
+"""
 
 from __future__ import annotations
 

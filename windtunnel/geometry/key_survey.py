@@ -32,6 +32,7 @@ class Means:
 
     k, q              (G, L, H, V, d)
     k_count, q_count  (G, V)
+    scale             what the network multiplies q · k by to make its scores: 1/√d, or 1 for the delta rule
     """
 
     k: np.ndarray

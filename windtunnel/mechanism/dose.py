@@ -60,7 +60,7 @@ def dose_response(
     after, before, small = curve(pair), per_sequence(pair.before[:, chosen]), pair.small
     nulls = {
         MISMATCHED: drawn(small, "mismatch", mismatches(small.count, draws)),
-        TURNED: drawn(small, "turn", range(draws)),  # of one tensor: as large already (see `size`)
+        TURNED: drawn(small, "turn", range(draws)),  # of one tensor: as large already (see `match_size`)
         UNTRAINED: [bent(one, one.after_each(all_doses(one))) for one in blank],
     }
     return measured(

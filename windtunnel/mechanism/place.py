@@ -131,7 +131,7 @@ def substitute(place: Place, source: Source, *, dose: float = 1.0, turn: Float[T
 
     dose  how far to go: 0 leaves the value, 1 puts the source
     turn  an orthogonal matrix: the difference that the change makes is rotated by it, so it has the same size at
-          every position but an arbitrary direction (a null; where other changes come before it, see `size`)
+          every position but an arbitrary direction (a null; where other changes come before it, see `match_size`)
     """
 
     known: dict[tuple, Tensor] = {}  # the matrix where the network lives: a recurrent tensor asks at every step

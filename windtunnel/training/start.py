@@ -32,7 +32,8 @@ from windtunnel.tunnels import Tunnel
 from windtunnel.tunnels.base import require_tunnel
 from windtunnel.tunnels.checking import check, is_foreign
 
-_KEYWORDS = ("preset", "out", "device", "tracker", "max_minutes", "earlier", "turn")  # of `train` itself
+_KEYWORDS = ("preset", "out", "device", "tracker", "max_minutes", "earlier", "turn")
+"""Of `train` itself: what a mistyped option may have meant, beside the recipe's fields and the model's."""
 
 
 def train(

@@ -1,7 +1,7 @@
 """A run of a study that has lost a list of checkpoints: it is put aside, and retrained.
 
-To go on from states that nothing vouches for would put the claims on them (`training.lost_list`).  Nothing is deleted:
-whoever has the list may put it back, and the folder too.
+To go on from states that nothing vouches for would put the claims on them (`training.lost_checkpoints`).  Nothing is
+deleted: whoever has the list may put it back, and the folder too.
 """
 
 from __future__ import annotations
