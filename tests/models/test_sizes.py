@@ -136,6 +136,11 @@ def test_a_spec_that_makes_no_model_is_refused_in_one_line(changed, words):
         models.from_spec(spec, seed=-1)
 
 
+@pytest.mark.parametrize("name", models.names())
+def test_every_architecture_says_what_it_is(name):
+    assert "tokens (n, T) to logits (n, K, C) at the readouts" in " ".join((find(name).__doc__ or "").split())
+
+
 def test_an_architecture_without_presets_says_so():
     with pytest.raises(InputError, match=r"^linear-attention preset = 'paper-hmm': must be left out: there is none"):
         models.build("linear-attention", Bijection(), preset="paper-hmm")

@@ -44,6 +44,7 @@ class ExactTally:
         self.kept = 0
 
     def add(self, episodes: Episodes, entropy: Float64[Tensor, "n K"], mask: Bool[Tensor, "n K"]) -> None:
+        """Count the next episodes: entropy of the exact belief in bits, at the readouts that the mask selects."""
         right = metrics.accuracy(episodes.posterior, episodes.labels)
         self.sums.add(_ones(mask), torch.stack([entropy, right]), mask)
         room = RESERVOIR - self.kept
@@ -97,6 +98,7 @@ class NetworkTally:
         log_q: Float64[Tensor, "n K C"],
         mask: Bool[Tensor, "n K"],
     ) -> None:
+        """Count the next episodes: exact entropy in bits and predictions as natural logs, where the mask selects."""
         values = measure(episodes, entropy, log_q)
         self.sums.add(_ones(mask), values, mask)
         if self.bootstrap is not None:

@@ -114,6 +114,7 @@ class SequenceModel(nn.Module, ABC):
     def embed(
         self, tokens: Int64[Tensor, "n T"], features: Float[Tensor, "n T F"] | None, tap: Tap | None
     ) -> Float[Tensor, "n T E"]:
+        """Embedding(token) + W_f · features: the one way in."""
         x = self.embedding(tokens)
         if self.features is not None:
             if features is None:

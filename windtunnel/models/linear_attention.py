@@ -106,6 +106,8 @@ class Block(nn.Module):
 
 
 class LinearAttention(Attending, SequenceModel):
+    """The gated delta rule: tokens (n, T) to logits (n, K, C) at the readouts; carries a d × d memory per head."""
+
     name = "linear-attention"
     summary = "gated delta rule: attention without softmax, a matrix memory per head"
     config_class = LinearAttentionConfig

@@ -77,6 +77,7 @@ class LSTMLayer(nn.Module):
             return self.lstm(x)[0]
 
     def explicit(self, x: Float[Tensor, "n T E"], tap: Tap, name: str) -> Float[Tensor, "n T W"]:
+        """The plain twin of `nn.LSTM`: step by step, gates, cell and hidden state handed to the tap."""
         w_ih, w_hh, b_ih, b_hh = self.lstm.all_weights[0]
         driven = x @ w_ih.T + b_ih + b_hh
         h = c = x.new_zeros(x.shape[0], w_hh.shape[1])
@@ -118,6 +119,9 @@ class StackedBlock(nn.Module):
 
 
 class LSTM(SequenceModel):
+    """LSTM layers, stacked or in residual blocks: tokens (n, T) to logits (n, K, C) at the readouts; carries c and h,
+    W numbers each, in every layer."""
+
     name = "lstm"
     summary = "recurrent cells in pre-norm residual blocks (style=residual) or as a plain stack (style=stacked)"
     config_class = LSTMConfig

@@ -110,6 +110,9 @@ class Block(nn.Module):
 
 
 class Mamba(SequenceModel):
+    """Selective state-space blocks: tokens (n, T) to logits (n, K, C) at the readouts; every block carries (E, S)
+    numbers from step to step."""
+
     name = "mamba"
     summary = "selective state-space blocks: input-dependent decay, causal convolution, gate"
     config_class = MambaConfig

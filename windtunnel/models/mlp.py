@@ -82,6 +82,9 @@ class Block(nn.Module):
 
 
 class MLP(SequenceModel):
+    """A residual MLP at every position, on its flattened context or on its own token alone: tokens (n, T) to logits
+    (n, K, C) at the readouts."""
+
     name = "mlp"
     summary = "residual MLP on the flattened causal context (context=full) or on one position (context=position)"
     config_class = MLPConfig

@@ -176,6 +176,8 @@ class Block(nn.Module):
 
 
 class Transformer(Attending, SequenceModel):
+    """Causal softmax attention: tokens (n, T) to logits (n, K, C) at the readouts, through a stream (n, T, D)."""
+
     name = "transformer"
     summary = "pre-norm softmax attention and feed-forward; positions learned, rope, alibi or none"
     config_class = TransformerConfig

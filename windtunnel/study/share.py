@@ -55,6 +55,7 @@ class Share:
 
     @property
     def state(self) -> str:
+        """realised, partial, absent or unclear, by where the whole interval lies; void where B loses too little."""
         if not self.base_bits >= LEAST_BITS:  # NaN: no readout that counts was drawn
             return "void"
         above = (self.share.side(REALISED) == "above", self.share.side(ABSENT) == "above")
