@@ -11,8 +11,8 @@ float32 weights that were rounded.  Networks of `zoo/` on the same test episodes
     dithered   each weight rounded up or down at random, several times: what rounding does that training never saw
 
 Bias is the mean of H_model − H_exact over positions and sequences, in bits: what is left of the curve error where
-errors of both signs cancel.  Differences are paired by sequence.  A network that was trained in float32 is the control:
-rounding can only move it away.
+errors of both signs cancel.  Differences are paired by sequence.  The urn's network was trained in float32: nothing in
+its training knew of rounding.
 """
 
 from __future__ import annotations
