@@ -30,8 +30,8 @@ def part(file: Path) -> list[str]:
         " random, eight times: the root mean square of how far that moves it. Which way a weight is rounded is thus"
         " enough to move the averaged curve by 1e-4 and more, to either side. Errors of the curve of that size, and"
         " their ratios between two trainings, are left to chance by training in bfloat16; KL hardly notices. The urn's"
-        " network was trained in float32, so nothing in its training knew of rounding. In bijection, where errors are all"
-        " to one side and far larger, rounding plays no part."
+        " network was trained in float32, so nothing in its training knew of rounding. In bijection, where errors are"
+        " all to one side and far larger, rounding plays no part."
     )
     made = f"{where}; {episodes:,} test episodes, networks of zoo/. Made by `python benchmarks/rounding.py`."
     return [
