@@ -64,7 +64,7 @@ def test_no_word_is_broken_where_the_longest_fit(rows, width):
         for cell, column in zip(row, layout.widths):
             lines = wrapped(cell, column).split("\n")
             assert " ".join(lines) == cell and max(map(len, lines)) <= column
-    if fits(["x", "y", "z"], rows, "lll", width):
+    if fits(["x", "y", "z"], rows, width):
         assert all(max(len(row[i]) for row in rows) <= w for i, w in enumerate(layout.widths))
 
 

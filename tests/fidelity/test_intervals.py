@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from windtunnel.errors import InputError
-from windtunnel.fidelity.intervals import Estimate, PoissonBootstrap, paired_ratio, percentile_interval, t_interval
+from windtunnel.fidelity.intervals import Estimate, PoissonBootstrap, percentile_interval, t_interval
 
 T_TWO = 4.302652729911275  # 97.5% point of Student's t with two degrees of freedom
 
@@ -63,42 +63,6 @@ def test_t_interval_covers(seeds, scale):
     values, centre = (np.exp(draws), math.exp(2.0)) if scale == "log" else (draws, 2.0)
     hits = sum(low <= centre <= high for low, high, _ in (t_interval(x, scale) for x in values))
     assert 0.90 <= hits / 4000 <= 0.98
-
-
-# --- ratios
-
-
-def test_paired_ratio_by_hand():
-    ratio = paired_ratio(over_seeds(2.0, 8.0, 4.0), over_seeds(1.0, 2.0, 2.0))
-    half = T_TWO * np.std(np.log([2, 4, 2]), ddof=1) / math.sqrt(3)
-    centre = math.log(16) / 3
-    assert ratio.mean == pytest.approx(math.exp(centre))
-    assert (ratio.low, ratio.high) == (pytest.approx(math.exp(centre - half)), pytest.approx(math.exp(centre + half)))
-    assert ratio.per_seed.tolist() == [2.0, 4.0, 2.0]
-
-
-def test_pairing_removes_what_seeds_share():
-    easy = np.array([1.0, 10.0, 100.0])
-    ratio = paired_ratio(over_seeds(*(3.0 * easy)), over_seeds(*easy))
-    assert (ratio.low, ratio.mean, ratio.high) == pytest.approx((3.0, 3.0, 3.0))
-
-
-def test_paired_ratio_covers():
-    generator = np.random.default_rng(8)
-    shared = generator.normal(0, 2.0, size=(2000, 3))
-    a, b = (np.exp(shared + shift + generator.normal(0, 0.2, size=(2000, 3))) for shift in (1.0, 0.0))
-    ratios = [paired_ratio(over_seeds(*x), over_seeds(*y)) for x, y in zip(a, b, strict=True)]
-    assert 0.90 <= np.mean([r.low <= math.e <= r.high for r in ratios]) <= 0.98
-
-
-def test_paired_ratio_refuses_what_cannot_be_paired():
-    a = over_seeds(1.0, 2.0, 3.0)
-    others = (replace(a, over="sequences"), over_seeds(0.0, 1.0, 2.0), replace(a, episodes=a.episodes + 1), 3.0)
-    for b in (over_seeds(1.0, 2.0), *others):
-        for pair in ((a, b), (b, a)):
-            with pytest.raises(InputError) as error:
-                paired_ratio(*pair)
-            assert "\n" not in str(error.value)
 
 
 # --- the bootstrap

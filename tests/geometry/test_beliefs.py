@@ -10,7 +10,7 @@ import pytest
 from windtunnel import models
 from windtunnel.geometry import Measurement, belief_survey, values
 from windtunnel.geometry import beliefs as pure
-from windtunnel.geometry.ridge import errors, folds
+from windtunnel.geometry.ridge import errors, folds, held_out
 from windtunnel.geometry.task import exact_belief, next_token, window_belief
 from windtunnel.tunnels import HMM, Bijection, Recall
 
@@ -28,12 +28,12 @@ def planted(seed: int = 0, noise: float = 0.02):
 
 
 def r2(target: np.ndarray, x: np.ndarray) -> float:
-    return pure.ratio(errors(target, pure.decode(x, target[None], folds(len(x)))[0]))
+    return pure.ratio(errors(target, held_out(x, target[None], folds(len(x)))[0]))
 
 
 def test_a_linear_code_in_a_random_subspace_is_decoded():
     belief, x, rng = planted()
-    decoded = pure.decode(x, belief[None], folds(N))[0]
+    decoded = held_out(x, belief[None], folds(N))[0]
     assert pure.ratio(errors(belief, decoded)) > 0.95
     assert pure.decoded_kl_bits(belief, decoded, log=False).mean() < 0.05
     shuffled = [r2(belief[rng.permutation(N)], x) for _ in range(10)]
@@ -44,7 +44,7 @@ def test_a_linear_code_in_a_random_subspace_is_decoded():
 def test_nothing_is_decoded_from_noise():
     belief, _, rng = planted()
     x = rng.standard_normal((N, K, D))
-    decoded = pure.decode(x, belief[None], folds(N))[0]
+    decoded = held_out(x, belief[None], folds(N))[0]
     assert pure.ratio(errors(belief, decoded)) < 0.05
     spread = -np.sum(belief * np.log2(belief.mean((0, 1))), -1) + np.sum(belief * np.log2(belief), -1)
     assert pure.decoded_kl_bits(belief, decoded, log=False).mean() == pytest.approx(spread.mean(), rel=0.15)
@@ -54,7 +54,7 @@ def test_a_log_code_is_decoded_in_bits():
     belief, _, rng = planted()
     target = pure.centred_log(belief)
     x = target @ rng.standard_normal((C, D)) + 0.01 * rng.standard_normal((N, K, D))
-    decoded = pure.decode(x, target[None], folds(N))[0]
+    decoded = held_out(x, target[None], folds(N))[0]
     assert pure.decoded_kl_bits(belief, decoded, log=True).mean() < 1e-3
     np.testing.assert_allclose(pure.from_decoded(target, log=True)[0], np.log(belief)[0], atol=1e-9)
 
@@ -74,7 +74,7 @@ def test_only_what_lies_beyond_the_window_counts():
     near = window @ mix + 0.01 * rng.standard_normal((N, K, D))
     full = near + fresh @ rng.standard_normal((3, D))
     rounds = folds(N)
-    assert pure.ratio(errors(belief, pure.decode(near, belief[None], rounds)[0])) > 0.7  # looks like a belief code …
+    assert pure.ratio(errors(belief, held_out(near, belief[None], rounds)[0])) > 0.7  # looks like a belief code …
     assert pure.ratio(pure.Beyond(belief, window, rounds, [])(near)[0]) < 0.05  # … but holds the window only
     pairs = pure.Beyond(belief, window, rounds, [rng.permutation(N) for _ in range(5)])(full)
     assert pure.ratio(pairs[0]) > 0.95 and max(pure.ratio(pair) for pair in pairs[1:]) < 0.1

@@ -8,6 +8,7 @@ import numpy as np
 
 from windtunnel import models
 from windtunnel.geometry import values as pure
+from windtunnel.geometry.stats import basis
 from windtunnel.geometry.value_survey import values
 from windtunnel.tunnels import Bijection, Recall
 
@@ -70,7 +71,7 @@ def test_partial_r_squared_is_that_of_two_nested_regressions():
         return float(np.sum((y - full @ np.linalg.lstsq(full, y, rcond=None)[0]) ** 2))
 
     wanted = 1 - unexplained(np.column_stack([after, of])) / unexplained(after)
-    assert math.isclose(pure.Partial(of, after)(y), wanted, rel_tol=1e-9)
+    assert math.isclose(pure.Partial(of, basis(after))(y), wanted, rel_tol=1e-9)
 
 
 def test_few_levels_of_entropy_get_a_bin_each():

@@ -19,11 +19,10 @@ def print_scores(scores: Mapping[str, Score], kind: str, beyond: Mapping[str, Sc
     spare = (columns[4], columns[5], columns[3])
     if beyond is not None:
         columns, spare = [*columns, "KL\nbeyond", "entropy\nerror\nbeyond"], (*spare, columns[6])
-    justify = "l" + "r" * (len(columns) - 1)
     rows = _rows(scores, _cell, beyond)
-    if not show.fits(columns, rows, justify):
+    if not show.fits(columns, rows):
         rows = _rows(scores, lambda value: show.number(value.mean), beyond)
-    show.print_table("", columns, rows, justify, spare=spare)
+    show.print_table("", columns, rows, "l" + "r" * (len(columns) - 1), spare=spare)
 
 
 def print_legend(kind: str) -> None:

@@ -117,9 +117,9 @@ def print_table(
         screen.print(f"not shown, for lack of width: {', '.join(hidden)}", style="dim")
 
 
-def fits(columns: Sequence[str], rows: Sequence[Sequence[Cell]], justify: str) -> bool:
+def fits(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bool:
     """Would `print_table` show all of it, and every cell on one line?"""
-    return tables.fits(columns, rows, justify, console().width)
+    return tables.fits(columns, rows, console().width)
 
 
 def print_json(document: dict[str, Any]) -> None:

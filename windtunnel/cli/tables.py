@@ -41,7 +41,7 @@ def lay_out(
     return Layout(shown, _widths(list(least), list(natural), room - _taken([0] * len(shown))))
 
 
-def fits(columns: Sequence[str], rows: Sequence[Sequence[Cell]], justify: str, room: int) -> bool:
+def fits(columns: Sequence[str], rows: Sequence[Sequence[Cell]], room: int) -> bool:
     """Does the table fit without leaving anything out or wrapping a cell?"""
     cells = [[*head.split("\n"), *(row[index] for row in rows)] for index, head in enumerate(columns)]
     return _taken([max(map(len, column)) for column in cells]) <= room

@@ -2,7 +2,7 @@
 
 from windtunnel.fidelity.baselines import baselines
 from windtunnel.fidelity.evaluate import evaluate, evaluate_all, evaluate_parts
-from windtunnel.fidelity.intervals import Estimate, paired_ratio
+from windtunnel.fidelity.intervals import Estimate
 from windtunnel.fidelity.predictor import Predictor
 from windtunnel.fidelity.score import Score
 from windtunnel.fidelity.window import equivalent_window
@@ -16,5 +16,4 @@ __all__ = [
     "evaluate",
     "evaluate_all",
     "evaluate_parts",
-    "paired_ratio",
 ]

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float64
 from scipy.special import stdtrit
 from torch import Tensor
 
-from windtunnel.errors import InputError, require, require_choice
+from windtunnel.errors import require, require_choice
 from windtunnel.fidelity.accumulate import WeightedSums
 
 CONFIDENCE = 0.95
@@ -65,27 +65,6 @@ class Estimate:
         outside the interval, which is for the typical network, that one is told too.  One sequence has no interval."""
         told = _with_interval(self.mean, self.low, self.high, spec)
         return told + beside_the_mean(self.mean, self.high, self.typical, spec or "#.3g")
-
-    def __str__(self) -> str:
-        return format(self)
-
-
-@dataclass(frozen=True, eq=False)
-class Ratio:
-    """How many times larger one score is than another, paired by seed, with its 95% interval.
-
-    mean       ratio of the geometric means = geometric mean of the per-seed ratios
-    low, high  t-interval on the per-seed differences of logs
-    per_seed   (R,) the ratios
-    """
-
-    mean: float
-    low: float
-    high: float
-    per_seed: np.ndarray
-
-    def __format__(self, spec: str) -> str:
-        return _with_interval(self.mean, self.low, self.high, spec)
 
     def __str__(self) -> str:
         return format(self)
@@ -164,28 +143,6 @@ def t_interval(values: np.ndarray, scale: Scale = "linear") -> tuple[float, floa
     half = stdtrit(len(x) - 1, 0.5 + CONFIDENCE / 2) * x.std(ddof=1) / math.sqrt(len(x))
     low, high = float(x.mean() - half), float(x.mean() + half)
     return (exp_or_inf(low), exp_or_inf(high), scale) if scale == "log" else (low, high, scale)
-
-
-def paired_ratio(a: Estimate, b: Estimate) -> Ratio:
-    """a / b, paired by seed: seed i of a against seed i of b, which must share data order, budget and test episodes.
-
-    Pairing removes what the two runs of a seed have in common, so the interval is narrower than that of two
-    independent scores.
-    """
-    for name, estimate in (("a", a), ("b", b)):
-        require(isinstance(estimate, Estimate), name, estimate, "an estimate of a score, e.g. score.kl_bits")
-        seeds, over = len(estimate.per_seed), estimate.over
-        if over != "seeds":
-            raise InputError(f"{name} = an interval over {over}: a paired ratio needs scores of two or more seeds")
-        if not (np.isfinite(estimate.per_seed).all() and estimate.per_seed.min() > 0):
-            raise InputError(f"{name}.per_seed = {estimate.per_seed.tolist()}: a ratio needs positive, finite values")
-        if seeds != len(a.per_seed):
-            raise InputError(f"b has {seeds} seeds, a has {len(a.per_seed)}: a paired ratio needs equally many")
-    if a.episodes != b.episodes:
-        raise InputError(f"b is over {b.episodes} episodes, a over {a.episodes}: a paired ratio needs the same ones")
-    ratios = a.per_seed / b.per_seed
-    low, high, _ = t_interval(ratios, "log")
-    return Ratio(geometric_mean(ratios), low, high, ratios)
 
 
 class PoissonBootstrap:

@@ -11,7 +11,7 @@ from windtunnel.geometry import beliefs as pure
 from windtunnel.geometry.gather import at_readout, label, layer_of, named, residual_names
 from windtunnel.geometry.measurement import COUNTED, Measurement, Missing, Result
 from windtunnel.geometry.records import profile, unanswerable
-from windtunnel.geometry.ridge import Fold, errors, folds
+from windtunnel.geometry.ridge import Fold, errors, folds, held_out
 from windtunnel.geometry.simplex import polygon
 from windtunnel.geometry.stats import resampled_mean, resampled_ratio, resampling_weights
 from windtunnel.geometry.task import exact_belief, next_token, window_belief
@@ -70,19 +70,19 @@ def _decoded(
     r2, kl, samples = [], [], {null: ([], []) for null in ("shuffled episodes", "random subspaces", "untrained")}
     pictures, by_rank = {}, []
     for layer, x in zip(layers, own.values()):
-        found = pure.decode(x, targets, rounds)
+        found = held_out(x, targets, rounds)
         r2.append(errors(target, found[0]))
         kl.append(pure.decoded_kl_bits(belief, found[0], log=log))
         pictures[layer] = polygon(np.exp(pure.from_decoded(found[0], log=log)).reshape(-1, rank + 1)[:PICTURED])
         pairs = list(zip(targets[1:], bits[1:], found[1:]))
         _add(samples["shuffled episodes"], pairs, log)
-        small = [pure.decode(pure.random_subspace(x, rank, rng), target[None], rounds)[0] for _ in range(DRAWS)]
+        small = [held_out(pure.random_subspace(x, rank, rng), target[None], rounds)[0] for _ in range(DRAWS)]
         _add(samples["random subspaces"], [(target, belief, prediction) for prediction in small], log)
-        fit = {r: pure.decode(pure.random_subspace(x, r, rng), target[None], rounds)[0] for r in RANKS}
+        fit = {r: held_out(pure.random_subspace(x, r, rng), target[None], rounds)[0] for r in RANKS}
         by_rank.append([pure.ratio(errors(target, prediction)) for prediction in fit.values()])
     for index in range(len(layers)):
         xs = [list(twin.values())[index] for twin in twins]
-        _add(samples["untrained"], [(target, belief, pure.decode(x, target[None], rounds)[0]) for x in xs], log)
+        _add(samples["untrained"], [(target, belief, held_out(x, target[None], rounds)[0]) for x in xs], log)
     weights = resampling_weights(len(belief))
     error, total = (np.stack([pair[i] for pair in r2], axis=1) for i in (0, 1))
     arrays = {"exact": polygon(belief.reshape(-1, rank + 1)[:PICTURED]), "random ranks": np.array(RANKS)}
@@ -127,10 +127,10 @@ def _entropy(
     if why := why_unidentifiable(entropy):
         return [unanswerable(name, why, where)]
     targets = pure.shuffled_targets(entropy[..., None], DRAWS, np.random.default_rng(3))
-    pairs = [[errors(*both) for both in zip(targets, pure.decode(x, targets, rounds))] for x in own.values()]
+    pairs = [[errors(*both) for both in zip(targets, held_out(x, targets, rounds))] for x in own.values()]
     error, total = (np.stack([layer[0][i] for layer in pairs], axis=1) for i in (0, 1))
     real = targets[:1]
-    blank = [[pure.ratio(errors(real[0], pure.decode(x, real, rounds)[0])) for x in twin.values()] for twin in twins]
+    blank = [[pure.ratio(errors(real[0], held_out(x, real, rounds)[0])) for x in twin.values()] for twin in twins]
     return profile(
         name,
         1.0 - error.sum(0) / total.sum(0),

@@ -1,6 +1,6 @@
 """Is the exact belief linearly readable, how well, and is there more to it than the last observations?
 
-    decode       ridge from x (n, K, D) to the belief p (n, K, C), or to its centred log; sequences held out
+    decoded      p̂, by ridge from x (n, K, D) to the belief p (n, K, C) or its centred log: `ridge.held_out`
     R²           1 − Σ (p − p̂)² / Σ (p − p̄)²; of the entropy of p likewise, where position does not fix it
     KL           KL(p ‖ p̂) in bits, p̂ clipped to [FLOOR, 1] and normalised, or the softmax of the decoded log
     beyond z     x and p are both freed of what z explains (fits on training sequences only), then R² of the rest
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from windtunnel.fidelity.metrics import kl_bits
-from windtunnel.geometry.ridge import Fold, Solver, errors, held_out, rows, stacked
+from windtunnel.geometry.ridge import Fold, Solver, errors, rows, stacked
 from windtunnel.geometry.stats import basis, residual
 
 FLOOR = 1e-4
@@ -60,11 +60,6 @@ def random_subspace(x: np.ndarray, rank: int, rng: np.random.Generator) -> np.nd
     """x (n, K, D) projected on `rank` random directions: (n, K, rank)."""
     directions, _ = np.linalg.qr(rng.standard_normal((x.shape[-1], min(rank, x.shape[-1]))))
     return x @ directions
-
-
-def decode(x: np.ndarray, targets: np.ndarray, rounds: list[Fold]) -> np.ndarray:
-    """Held-out predictions (G, n, K, C) of targets (G, n, K, C) from x (n, K, D)."""
-    return held_out(x, targets, rounds)
 
 
 def keeping(target: np.ndarray, nuisance: np.ndarray, orders: list[np.ndarray]) -> np.ndarray:

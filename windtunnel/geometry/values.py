@@ -60,17 +60,17 @@ def first_component(x: np.ndarray) -> np.ndarray:
 
 
 class Partial:
-    """Partial R² of y on columns `of` (N, p) after columns `after` (N, q); an orthonormal basis of each is kept."""
+    """Partial R² of y on columns `of` (N, p) after others, given by an orthonormal basis (N, q) that many may share."""
 
-    def __init__(self, of: np.ndarray, after: np.ndarray, nuisance: np.ndarray | None = None) -> None:
-        self.nuisance = basis(after) if nuisance is None else nuisance
-        fresh = residual(of, self.nuisance)
+    def __init__(self, of: np.ndarray, after: np.ndarray) -> None:
+        self.after = after
+        fresh = residual(of, after)
         u, s, _ = np.linalg.svd(fresh, full_matrices=False)
         self.fresh = u[:, s > 1e-8 * max(float(np.linalg.norm(of)), 1e-30)]
 
     def left(self, y: np.ndarray) -> np.ndarray:
         """What `after` leaves of y (N, M), scaled to unit sum of squares; all zero if that is nothing."""
-        rest = residual(y, self.nuisance)
+        rest = residual(y, self.after)
         total = float(np.sum(rest**2))
         return rest / np.sqrt(total) if total > 1e-12 * np.sum(y**2) else np.zeros_like(rest)
 
@@ -84,27 +84,24 @@ class Partial:
 
 def entropy_alone(entropy: np.ndarray, orders: Sequence[np.ndarray] = ()) -> list[Partial]:
     """For rows (n · K) and entropy (n, K) in bits: the published question, then once per order of the episodes."""
-    nothing = np.empty((entropy.size, 0))
-    shared = basis(nothing)
+    nothing = basis(np.empty((entropy.size, 0)))
     rows = [entropy, *(entropy[order] for order in orders)]
-    return [Partial(entropy_columns(shown.ravel()), nothing, shared) for shown in rows]
+    return [Partial(entropy_columns(shown.ravel()), nothing) for shown in rows]
 
 
 def entropy_after_position(entropy: np.ndarray, orders: Sequence[np.ndarray] = ()) -> list[Partial]:
     """For rows (n · K) and entropy (n, K) in bits: the question, then once per shuffled order of the episodes."""
     count, steps = entropy.shape
-    position = dummies(np.tile(np.arange(steps), count))
-    shared = basis(position)
+    position = basis(dummies(np.tile(np.arange(steps), count)))
     rows = [entropy, *(entropy[order] for order in orders)]
-    return [Partial(entropy_columns(shown.ravel()), position, shared) for shown in rows]
+    return [Partial(entropy_columns(shown.ravel()), position) for shown in rows]
 
 
 def position_after_entropy(entropy: np.ndarray, orders: Sequence[np.ndarray] = ()) -> list[Partial]:
     """For rows (n · K): the question, then once for each order of the rows, as `like_entropy` gives them."""
     count, steps = entropy.shape
-    position, columns = np.tile(np.arange(steps), count), entropy_columns(entropy.ravel())
-    shared = basis(columns)
-    return [Partial(dummies(shown), columns, shared) for shown in (position, *(position[order] for order in orders))]
+    position, after = np.tile(np.arange(steps), count), basis(entropy_columns(entropy.ravel()))
+    return [Partial(dummies(shown), after) for shown in (position, *(position[order] for order in orders))]
 
 
 def like_entropy(entropy: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -13,7 +13,7 @@ from windtunnel.models.describe import Description, describe
 from windtunnel.models.edited import Edited, edited
 from windtunnel.models.evaluate import evaluate
 from windtunnel.models.registry import names, register, summaries, unregister
-from windtunnel.models.taps import Edit, Record, Tap, chain, split_step, touch
+from windtunnel.models.taps import Edit, Record, Tap, split_step, touch
 from windtunnel.models.trace import has_taps, tap_names, trace
 
 __all__ = [
@@ -41,6 +41,5 @@ __all__ = [
     "touch",
     "Record",
     "Edit",
-    "chain",
     "split_step",
 ]

@@ -157,14 +157,3 @@ class Edit:
     def check(self) -> None:
         """Call after the forward pass: every pattern must have met a tensor."""
         require_matched(self.edits, self.seen)
-
-
-def chain(*taps: Tap) -> Tap:
-    """Several taps as one, each seeing what the one before it returned."""
-
-    def chained(name: str, value: Tensor) -> Tensor:
-        for tap in taps:
-            value = tap(name, value)
-        return value
-
-    return chained

@@ -18,7 +18,7 @@ from windtunnel.geometry.gather import at_readout, ending, layer_of, named, resi
 from windtunnel.geometry.key_survey import gather_means
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement
-from windtunnel.geometry.ridge import folds
+from windtunnel.geometry.ridge import folds, held_out
 from windtunnel.geometry.simplex import corners, polygon
 from windtunnel.geometry.stats import first_share, r_squared, spectrum
 from windtunnel.geometry.task import exact_belief, token_groups
@@ -136,7 +136,7 @@ def simplex(model: nn.Module, tunnel: Tunnel, episodes: Episodes) -> dict[str, A
 
     layers = {"exact belief": points(belief)}
     for name in chosen:
-        decoded = beliefs.decode(streams[name], belief[None], rounds)[0]
+        decoded = held_out(streams[name], belief[None], rounds)[0]
         layer = layer_of(name)
         told = f"after layer {layer}" if isinstance(layer, int) else "before the first layer"
         layers[f"{told}: R² {share(r_squared(flat, decoded.reshape(flat.shape)), 2)}"] = points(

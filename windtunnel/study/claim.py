@@ -30,7 +30,7 @@ class Claim:
     published  the number given there, with its unit
     measured   what we measure, and where the line is
     cells      cells of the study that the test reads
-    test       evidence -> verdict, pure
+    test       evidence -> verdict, pure; None for a claim that only sums up others
     sums_up    verdicts on all other claims, by id -> verdict, for a claim that makes no test of its own
     elsewhere  cell -> the same test of that network, which the paper does not speak of
     """
@@ -41,13 +41,15 @@ class Claim:
     published: str
     measured: str
     cells: tuple[str, ...]
-    test: Callable[[Evidence], Verdict]
+    test: Callable[[Evidence], Verdict] | None = None
     sums_up: Callable[[Mapping[str, Verdict]], Verdict] | None = None
     elsewhere: Mapping[str, Callable[[Evidence], Verdict]] = field(default_factory=dict)
 
     def judge(self, evidence: Evidence) -> Verdict:
         """The verdict before any correction; what was not measured is said, never guessed."""
-        return _said(lambda: self.test(evidence))
+        test = self.test
+        assert test is not None, f"{self.id} sums up others: only `judge` of them together can tell"
+        return _said(lambda: test(evidence))
 
     def judge_elsewhere(self, evidence: Evidence) -> dict[str, Verdict]:
         """Cell -> verdict of the same test, each on its own: without a correction, as none of them is the claim."""
