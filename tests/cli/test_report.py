@@ -42,11 +42,13 @@ def test_more_runs_can_be_given(run_folder, runs, tmp_path, capsys):
 def test_figures_say_what_is_missing(run_folder, tmp_path, capsys):
     words = ["figures", str(run_folder), "--no-zoo", "--only", "entropy", "--out", str(tmp_path / "f")]
     assert main(words) == 0
-    assert {path.name for path in (tmp_path / "f").iterdir()} == {"entropy-hmm.pdf", "entropy-hmm.png"}
+    assert {path.name for path in (tmp_path / "f").iterdir()} == {
+        f"entropy-hmm.{kind}" for kind in ("pdf", "png", "csv")
+    }
     told = capsys.readouterr().out
     assert "missing: layer ablations" in told and f"windtunnel inspect {run_folder} --only ablate" in told
     assert f" && windtunnel {' '.join(words)}\n" in told and "windtunnel report" not in told  # what was typed, again
-    assert "(2 files)" in told
+    assert "(3 files)" in told
 
 
 def test_a_history_that_was_cut_short_is_missing_from_the_page_and_told(runs, tmp_path, capsys):

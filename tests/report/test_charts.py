@@ -390,7 +390,7 @@ def test_a_world_with_matrices_of_its_own_is_named_without_their_numbers(source,
         f"hmm (its own transition and emission, number {k})" for k in (1, 2)
     ]
     written = write_figures(three, tmp_path, only=["distance"])
-    assert len({path.name for path in written}) == 6 and all(len(path.name) < 120 for path in written)
+    assert len({path.name for path in written}) == 9 and all(len(path.name) < 120 for path in written)
 
 
 def test_a_predictor_that_is_infinitely_wrong_or_exact_is_named_so(source):

@@ -1,7 +1,8 @@
-"""Print figures: PDF and PNG for each view, told apart without colour."""
+"""Print figures: PDF and PNG for each view, told apart without colour, with their numbers beside them."""
 
 from __future__ import annotations
 
+import csv
 import warnings
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -14,12 +15,13 @@ from PIL import Image
 
 from windtunnel.errors import InputError
 from windtunnel.report.axes import apart, log_ticks
-from windtunnel.report.chart import Chart, Heat, Panel, Series
+from windtunnel.report.chart import Chart, Heat, Panel, Series, tidy, to_plain
 from windtunnel.report.figures import FIGURES, missing, names, without_switches, write_figures
 from windtunnel.report.geometry_charts import manifold
 from windtunnel.report.palette import DARK, LIGHT, contrast
 from windtunnel.report.print_charts import draw, styles
 from windtunnel.report.sections import sections
+from windtunnel.report.shares import primitives_table
 
 PAPER = {"entropy", "kl-per-step", "length", "key-cosines", "sharpening", "manifold", "simplices", "dissociation"}
 PAPER |= {"ablation", "primitives"}
@@ -34,13 +36,33 @@ def test_pdf_and_png_of_each_kind_of_panel(source, tmp_path):
     only = ["primitives", "length", "manifold", "ablation", "key-cosines"]
     said: list[str] = []
     written = write_figures(source, tmp_path / "figures", only=only, say=said.append)
-    assert len(said) == len(written) / 2 >= 7
+    assert len(said) == len(written) / 3 >= 7
     for path in written:
         content = path.read_bytes()
-        assert content[:4] == (b"%PDF" if path.suffix == ".pdf" else b"\x89PNG")
+        assert content[:4] == {".pdf": b"%PDF", ".png": b"\x89PNG"}.get(path.suffix, content[:4])
         if path.suffix == ".png":
             grey = np.asarray(Image.open(path).convert("L"))
             assert grey.shape[1] > 500 and (grey < 128).mean() > 0.001  # ink that a grey printer shows
+
+
+def test_beside_each_figure_are_its_numbers(source, tmp_path):
+    """Those of its view alone; of all views together they are those of the chart on the page, and of the table."""
+    write_figures(source, tmp_path, only=["primitives", "length", "manifold"])
+    charts = [chart for section in sections(source) for chart in section.charts]
+    for table in (primitives_table(source), *(tidy(c) for c in charts if c.id in ("length", "manifold"))):
+        found = []
+        for path in sorted(tmp_path.glob(f"{table.id}*.csv")):
+            assert path.with_suffix(".pdf").exists() and path.with_suffix(".png").exists()
+            with path.open(encoding="utf-8", newline="") as file:
+                head, *rows = csv.reader(file)
+            assert rows and set(head) <= set(table.columns)
+            assert table.id == "primitives" or len({row[0] for row in rows}) == 1
+            found += [{name: cell for name, cell in zip(head, row, strict=True) if cell} for row in rows]
+        wanted = [
+            {name: str(cell) for name, cell in zip(table.columns, row, strict=True) if cell not in (None, "")}
+            for row in to_plain(table.rows)
+        ]
+        assert sorted(map(str, found)) == sorted(map(str, wanted))
 
 
 def test_on_paper_each_colouring_has_its_own_panel(source):

@@ -1,4 +1,4 @@
-"""`windtunnel figures DIR`: the figures of a results folder for print, as PDF and PNG."""
+"""`windtunnel figures DIR`: the figures of a results folder for print, as PDF and PNG with their numbers as CSV."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from windtunnel.training.files import require_writable_folder
 
 @dataclass(frozen=True)
 class Figures:
-    """Every chart of the report for print, as PDF and PNG, readable in grey and with colour blindness."""
+    """Every chart of the report for print, as PDF and PNG, readable in grey and with colour blindness, and its numbers
+    as CSV."""
 
     out: Folder = None
     """Where to write them. Default: DIR/figures."""

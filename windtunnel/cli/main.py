@@ -36,7 +36,7 @@ COMMANDS = {
     "reproduce": "test the paper's claims, small on a CPU or full-size on a GPU",
     "claims": "every claim of a study with its verdict",
     "report": "one HTML page: verdicts, charts, episodes to step through",
-    "figures": "the figures of a results folder for print, as PDF and PNG",
+    "figures": "the figures of a results folder for print, as PDF, PNG and CSV",
     "export": "the training history of all runs as one Parquet or CSV file",
     "bench": "how fast this machine trains, samples, evaluates and starts",
 }

@@ -1,8 +1,8 @@
 """A chart as plain data: what is drawn, not how.
 
-One description serves three readers: the page's script draws it with Plotly in the reader's colours, `paper` draws it
-with matplotlib for print, and both give its numbers as CSV.  A chart has one or more *views* to choose from (a tunnel,
-a network), a view has panels, a panel holds lines and points, or a matrix, or a cloud.
+One description serves two readers: the page's script draws it with Plotly in the reader's colours, `print_charts`
+draws it with matplotlib for print; and both give its numbers as CSV.  A chart has one or more *views* to choose from
+(a tunnel, a network), a view has panels, a panel holds lines and points, or a matrix, or a cloud.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def to_plain(value: Any) -> Any:
 
 
 def tidy(chart: Chart) -> Table:
-    """Every number of a chart, one row each."""
+    """Every number of a chart, one row each.  `tidy` in core.js is the same."""
     panels = [(view, panel) for view, found in chart.views.items() for panel in found]
     kinds = {"heat" if panel.heat else "cloud" if panel.cloud else "series" for _, panel in panels}
     if kinds == {"heat"}:

@@ -1,10 +1,12 @@
-"""Print figures: every chart of the page, each view as PDF and PNG, and the primitives table.
+"""Print figures: every chart of the page, each view as PDF and PNG with its numbers as CSV, and the primitives table.
 
-They are the paper's figures with what it left out: baselines, intervals and nulls.
+They are the paper's figures with what it left out: baselines, intervals and nulls.  The numbers are those of the page:
+all of the view, also of recipes for which there is no room on paper.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import InputError, require_choice
-from windtunnel.report.chart import Chart, Cloud, Panel, crowded
+from windtunnel.report.chart import Chart, Cloud, Panel, Table, crowded, tidy, to_plain
 from windtunnel.report.missing_parts import FIDELITY, GEOMETRY, MECHANISM, Lack
 from windtunnel.report.print_charts import STYLE, draw
 from windtunnel.report.print_tables import draw_primitives
 from windtunnel.report.sections import sections
-from windtunnel.report.shares import primitives
+from windtunnel.report.shares import primitives, primitives_table
 from windtunnel.report.source import Source
 
 KINDS = ("pdf", "png")
@@ -58,11 +60,12 @@ def write_figures(
     written: list[Path] = []
     table, taken = primitives(source), {"primitives"}
     if "primitives" in wanted:
-        written += _save(draw_primitives(table, STYLE), folder / "primitives", say)
+        written += _save(draw_primitives(table, STYLE), primitives_table(source), folder / "primitives", say)
     for section in sections(source):
-        for chart in (without_switches(chart) for chart in section.charts if chart.id in wanted):
-            for view in chart.views:
-                written += _save(draw(chart, view), folder / _stem(chart.id, view, taken), say)
+        for chart in (chart for chart in section.charts if chart.id in wanted):
+            for view, panels in chart.views.items():
+                figure, numbers = draw(without_switches(chart), view), tidy(replace(chart, views={view: panels}))
+                written += _save(figure, numbers, folder / _stem(chart.id, view, taken), say)
     return written
 
 
@@ -91,14 +94,14 @@ def _apart(panel: Panel) -> list[Panel]:
     ]
 
 
-def _save(figure: Any, path: Path, say: Callable[[str], None]) -> list[Path]:
-    found = []
-    for kind in KINDS:
-        target = path.with_name(f"{path.name}.{kind}")
+def _save(figure: Any, numbers: Table, path: Path, say: Callable[[str], None]) -> list[Path]:
+    *drawn, beside = (path.with_name(f"{path.name}.{kind}") for kind in (*KINDS, "csv"))
+    for target in drawn:
         figure.savefig(target, dpi=DPI)
-        found.append(target)
+    with beside.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([numbers.columns, *to_plain(numbers.rows)])
     say(str(path))
-    return found
+    return [*drawn, beside]
 
 
 def _stem(chart: str, view: str, taken: set[str]) -> str:
