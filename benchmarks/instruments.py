@@ -32,7 +32,7 @@ GROWTH_EPISODES = 32
 def timed(shape: dict[str, Any], length: int, episodes: int, device: str, only: list[str]) -> dict[str, Any]:
     """Seconds of each instrument on one network."""
     tunnel = Bijection(symbols=max(20, length), length=length)
-    model = models.build("transformer", tunnel, quiet=True, **shape).to(device).eval()
+    model = models.build("transformer", tunnel, **shape).to(device).eval()
     twins = untrained_twins(model, UNTRAINED)
     drawn = tunnel.sample(episodes, seed=0, stream="test")
     wall, processor, found = {}, {}, 0

@@ -85,7 +85,7 @@ def changed(recipe: Recipe, settings: list[str]) -> Recipe:
         else:
             recipe = recipe.with_options(**{name: value})
     with torch.device("meta"):  # shapes without memory
-        build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
+        build(recipe.model, recipe.tunnel, **recipe.model_options)
     return recipe
 
 

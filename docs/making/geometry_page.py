@@ -123,7 +123,7 @@ def _seeds(cell: Mapping[str, Any]) -> str:
 def made_of(recipe: Recipe) -> list[str]:
     """Shape, positions and optimiser of the networks of a recipe."""
     with torch.device("meta"):  # only its shape is wanted
-        shape = describe(build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)).shape
+        shape = describe(build(recipe.model, recipe.tunnel, **recipe.model_options)).shape
     heads = f", {shape['heads']} heads" if "heads" in shape else ""
     style = f", {shape['style']}" if "style" in shape else ""
     how = recipe.optimiser

@@ -141,7 +141,7 @@ def reached(recipe: Recipe, profiled: dict[str, Any]) -> dict[str, float]:
 
 
 def _config(recipe: Recipe) -> Any:
-    model: Any = models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
+    model: Any = models.build(recipe.model, recipe.tunnel, **recipe.model_options)
     return model.config
 
 

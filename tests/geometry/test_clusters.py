@@ -97,7 +97,7 @@ def test_the_exact_belief_alone_forms_a_cluster_per_state():
 def test_five_clusters_of_an_untrained_network_are_the_five_symbols():
     """As many symbols as states: a count of clusters cannot tell them apart, agreement can."""
     tunnel = HMM(length=12)
-    model = models.build("mamba", tunnel, quiet=True, depth=2, width=128)
+    model = models.build("mamba", tunnel, depth=2, width=128)
     found = clusters(model, tunnel, tunnel.sample(24, stream="test"), untrained_twins(model, 2))
     read = {reading.name: reading for reading in found}
     assert read["clusters by silhouette"].value == 5

@@ -125,7 +125,7 @@ def own_chance(monkeypatch) -> Callable[[int], None]:
 
 @cache
 def template(tunnel: Tunnel):
-    model = models.build("transformer", tunnel, depth=2, width=8, heads=2, quiet=True)
+    model = models.build("transformer", tunnel, depth=2, width=8, heads=2)
     assert isinstance(model, models.SequenceModel)
     return model.spec
 

@@ -91,7 +91,7 @@ def test_recall_is_scored_with_numbers_of_pairs_it_was_trained_with_at_the_train
 def test_compared_networks_are_of_the_paper_size(cell):
     assert cell.name.startswith(f"{cell.world}-{cell.recipe.model}") and cell.recipe.model in ARCHITECTURES
     with torch.device("meta"):
-        network = models.build(cell.recipe.model, cell.recipe.tunnel, quiet=True, **cell.recipe.model_options)
+        network = models.build(cell.recipe.model, cell.recipe.tunnel, **cell.recipe.model_options)
     assert abs(models.describe(network).params / PAPER_SIZE - 1) <= 0.01
 
 
@@ -111,7 +111,7 @@ def test_the_other_shapes_can_be_built():
     for cell in PAPER.cells:
         if not cell.sweep:
             with torch.device("meta"):
-                models.build(cell.recipe.model, cell.recipe.tunnel, quiet=True, **cell.recipe.model_options)
+                models.build(cell.recipe.model, cell.recipe.tunnel, **cell.recipe.model_options)
 
 
 def test_quick_has_one_world_per_primitive_and_each_is_worth_something():

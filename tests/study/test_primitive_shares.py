@@ -65,7 +65,7 @@ def test_the_shipped_networks_realise_what_they_were_trained_for(name):
 
 
 def test_an_untrained_network_does_not():
-    found = wt.primitives(wt.models.build("lstm", URN, params=3000, quiet=True), URN, **FEW)
+    found = wt.primitives(wt.models.build("lstm", URN, params=3000), URN, **FEW)
     assert found.state == "absent" and found.failed and "so more than the primitive is lacking" in str(found)
 
 
@@ -141,7 +141,7 @@ def test_a_tunnel_of_ones_own_says_itself_what_it_tests(says):
         (nn.Linear(2, 2), URN, "model Linear: forward must take"),
         (Window(wt.tunnels.Urn(symbols=4)), URN, "model Window"),
         (Ahead(URN), URN, "model Ahead: must be causal"),
-        (wt.models.build("mlp", wt.tunnels.Bijection(), params=3000, quiet=True), URN, "the model's vocabulary"),
+        (wt.models.build("mlp", wt.tunnels.Bijection(), params=3000), URN, "the model's vocabulary"),
     ],
 )
 def test_subjects_that_are_none(subject, tunnel, told):

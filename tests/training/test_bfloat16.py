@@ -73,7 +73,7 @@ def loss_and_gradient(network: Network) -> tuple[Tensor, Tensor]:
 
 def two_blocks(recipe: Recipe) -> Recipe:
     """Blocks as wide as the recipe's; deeper ones are compiled for minutes."""
-    built = cast(SequenceModel, models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options))
+    built = cast(SequenceModel, models.build(recipe.model, recipe.tunnel, **recipe.model_options))
     return recipe.with_options(model_options=built.spec["config"] | {"depth": 2})
 
 

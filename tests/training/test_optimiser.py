@@ -33,7 +33,7 @@ def short(name: str) -> str:
 
 def build(variant: str, tunnel=SMALL_HMM) -> nn.Module:
     name, options = VARIANTS[variant]
-    return models.build(name, tunnel, quiet=True, **options)
+    return models.build(name, tunnel, **options)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

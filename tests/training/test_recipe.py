@@ -282,7 +282,7 @@ def test_another_depth_or_number_of_heads_keeps_the_size(model, shape):
     if "heads" in shape and "heads" not in (models.option_names(model) or ()):
         return
     recipe = apply_options(recipe_for(Urn(), model, "quick"), None, shape)
-    network = models.build(model, Urn(), quiet=True, **recipe.model_options)
+    network = models.build(model, Urn(), **recipe.model_options)
     assert abs(models.describe(network).params / 60_000 - 1) <= 0.01
     assert {name: network.spec["config"][name] for name in shape} == shape  # type: ignore[union-attr]
 
@@ -309,7 +309,7 @@ def test_committed_recipes_and_plans_keep_their_networks():
     for name in zoo.names():
         card = zoo.card(name)
         recipe = Recipe.from_dict(card["recipe"])
-        network = models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
+        network = models.build(recipe.model, recipe.tunnel, **recipe.model_options)
         assert network.spec == card["model"]  # type: ignore[union-attr]
 
 

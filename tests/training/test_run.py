@@ -54,7 +54,7 @@ def test_a_size_given_in_parameters_comes_back_as_the_same_shape(tmp_path):
     """From the exact shape in the folder, not by matching the size again."""
     recipe = tiny(steps=1, model_options={"params": 5000})
     train(recipe=recipe, out=tmp_path, device="cpu")
-    expected = models.build("transformer", BIJECTION, params=5000, quiet=True).spec
+    expected = models.build("transformer", BIJECTION, params=5000).spec
     assert load(tmp_path).models[0].spec == expected
 
 

@@ -51,7 +51,7 @@ def run(words: list[str]) -> None:
     device = require_device(options.device or default_device())
     notes: list[str] = []
     recipe = recipe_from(tunnel, model, options, device, notes.append)
-    network = models.build(model, tunnel, quiet=True, **recipe.model_options)  # a bad option is told before any folder
+    network = models.build(model, tunnel, **recipe.model_options)  # a bad option is told before any folder
     size = models.describe(network)
     if options.preset is None and default_preset(device) == "quick":
         notes.append("no GPU, so this is the small `quick` recipe; --preset standard for the committed one")

@@ -13,7 +13,6 @@ random state is left unchanged.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -27,7 +26,6 @@ from windtunnel.accidents import accident, misfit
 from windtunnel.errors import InputError, plain_number, require, require_choice, require_int
 from windtunnel.models.adapt import Adapted, adapt, require_causal
 from windtunnel.models.base import SequenceModel, Sizes
-from windtunnel.models.describe import describe
 from windtunnel.models.matching import match
 from windtunnel.models.registry import BUILDS, Factory, find, is_built_in, require_factory
 from windtunnel.models.shape import Config
@@ -50,12 +48,11 @@ def build(
     max_length: int | None = None,
     preset: str | None = None,
     seed: int = 0,
-    quiet: bool = False,
     **options: Any,
 ) -> SequenceModel | Adapted:
     """A freshly initialised model for a tunnel, on the CPU in float32.
 
-    params      number of parameters, matched within 1%; the count is then printed to stderr unless `quiet`
+    params      number of parameters, matched within 1%; `describe` tells what became of it
     depth, width, heads and further options are fields of the architecture's config, and are kept as given
     max_length  longest input the model must take (default: the tunnel's own)
     """
@@ -81,8 +78,6 @@ def build(
     if not (isinstance(model, str) and is_built_in(model)):  # ours are tested
         with seeded(seed):
             require_causal(built, tunnel, model if isinstance(model, str) else model.__name__)
-    if params is not None and not quiet:
-        print(describe(built), file=sys.stderr)
     return built
 
 

@@ -44,7 +44,7 @@ class Network:
 
     def __init__(self, recipe: Recipe, seed: int, device: str, factory: str | Factory | None = None) -> None:
         self.recipe, self.seed, self.device, self.factory = recipe, seed, torch.device(device), factory
-        built = models.build(factory or recipe.model, recipe.tunnel, seed=seed, quiet=True, **recipe.model_options)
+        built = models.build(factory or recipe.model, recipe.tunnel, seed=seed, **recipe.model_options)
         self.model: nn.Module = built.to(device)
         self.stepper = Stepper(self.model, recipe.optimiser)
         self.parameters = self.stepper.parameters

@@ -52,7 +52,7 @@ def rehearse(recipe: Recipe, factory: Factory | None) -> Shape:
 
 
 def _built(recipe: Recipe, factory: Factory | None) -> nn.Module:
-    options = {"seed": recipe.seeds[0], "quiet": True, **recipe.model_options}
+    options = {"seed": recipe.seeds[0], **recipe.model_options}
     return build(factory or recipe.model, recipe.tunnel, **options)
 
 

@@ -125,7 +125,7 @@ class Run:
                     f"{self.path or 'run'}: its architecture {made_by!r} must be registered first: "
                     "windtunnel.models.register or load(…, model=…), or on the command line --plugin MODULE"
                 )
-            network = models.build(made_by, self.tunnel, quiet=True, **self.recipe.model_options)
+            network = models.build(made_by, self.tunnel, **self.recipe.model_options)
         try:
             network.load_state_dict(weights)
         except RuntimeError:  # says which tensors, in as many lines

@@ -150,7 +150,7 @@ def apply_options(
     own = [name for name in names if name not in ("tunnel", "model", "model_options", "schedule")]
     mine = {name: value for name, value in options.items() if name in own}
     theirs = {name: value for name, value in options.items() if name not in own}
-    for name in theirs.keys() & {"tunnel", "model", "seed", "quiet"}:  # words that `models.build` keeps for its caller
+    for name in theirs.keys() & {"tunnel", "model", "seed"}:  # words that `models.build` keeps for its caller
         hint = "seeds" if name == "seed" else "an option of the recipe or the model"
         raise InputError(f"option = {name!r}: must be {hint}")
     known = option_names(factory or recipe.model) if factory or recipe.model in model_names() else None

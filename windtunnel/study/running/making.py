@@ -234,4 +234,4 @@ def _parameters(recipe: Recipe) -> int:
     model, tunnel, options = recipe.model, recipe.tunnel, recipe.model_options
     if is_built_in(model):
         return count_built_in(model, tunnel, **options)
-    return models.describe(models.build(model, tunnel, quiet=True, **options)).params
+    return models.describe(models.build(model, tunnel, **options)).params

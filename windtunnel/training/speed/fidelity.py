@@ -104,7 +104,7 @@ def _validated_kl_bits(network: Network) -> float | None:
 def _kl_bits(network: Network, episodes: int, stream: str, seed: int) -> float:
     """KL on a stream of the weights that would be kept (averaged, where the recipe averages)."""
     recipe = network.recipe
-    model = models.build(network.factory or recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
+    model = models.build(network.factory or recipe.model, recipe.tunnel, **recipe.model_options)
     model.load_state_dict(network.weights())
     model.to(network.device).eval()
     return evaluate(model, recipe.tunnel, episodes=episodes, stream=stream, seed=seed).kl_bits.mean

@@ -112,7 +112,7 @@ def training_rate(
 def evaluation_rate(recipe: Recipe, device: str, about_s: float, episodes: int | None = None) -> dict[str, Any]:
     """Episodes per second of `evaluate`: sampling, the network's predictions, all metrics and their intervals."""
     count = episodes or (512 if device == "cpu" else 65_536)
-    model = models.build(recipe.model, recipe.tunnel, quiet=True, **recipe.model_options)
+    model = models.build(recipe.model, recipe.tunnel, **recipe.model_options)
     model = cast(nn.Module, model).to(device).eval()
 
     def score(times: int) -> None:
