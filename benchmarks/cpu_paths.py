@@ -35,7 +35,7 @@ from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.speed.cases import cases
 from windtunnel.training.speed.clock import seconds
-from windtunnel.training.speed.part import Kept
+from windtunnel.training.speed.partial_result import PartialResult
 from windtunnel.training.speed.startup import compile_times
 
 CASES = "quick,hmm/transformer,hmm/lstm"
@@ -179,7 +179,7 @@ def main() -> None:
     chosen = options.only.split(",")
     for case in chosen:
         require(case in known, "--only", case, f"one of {', '.join(known)}")
-    waiting, kept = os.environ.get("OMP_WAIT_POLICY", "not set"), Kept(options.json)
+    waiting, kept = os.environ.get("OMP_WAIT_POLICY", "not set"), PartialResult(options.json)
     result: dict[str, Any] = {"environment": environment("cpu"), "omp_wait_policy": waiting, "used": USED, "rows": []}
     print(HEAD)
     for case in chosen:

@@ -30,7 +30,7 @@ from windtunnel.models import kernels
 from windtunnel.models.compiled import CompilationFailed, must_compile
 from windtunnel.models.scan import selective_scan, selective_scan_chunked
 from windtunnel.models.transformer import explicit_attention, merged, separate
-from windtunnel.training.speed.part import Kept
+from windtunnel.training.speed.partial_result import PartialResult
 from windtunnel.training.speed.parts import captured
 
 EPISODES, POSITIONS, CALLS = 1024, 30, 20
@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--solves", action="store_true")
     parser.add_argument("--json", type=place, default=None)
     options = parser.parse_args()
-    device, kept = require_device("cuda"), Kept(options.json)
+    device, kept = require_device("cuda"), PartialResult(options.json)
     if options.tilings:
         with torch.no_grad():
             search_tilings()

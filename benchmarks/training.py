@@ -22,7 +22,7 @@ from common import Parser, place, run, whole, wholes
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
 from windtunnel.training.speed import SECTIONS, Plan, bench
-from windtunnel.training.speed.part import Kept
+from windtunnel.training.speed.partial_result import PartialResult
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
@@ -42,7 +42,7 @@ def main() -> None:
     sections, cases = chosen(words, device)
     plan = Plan(device, sections, cases, options.batch, options.seeds, options.quick, options.turn)
     told = partial(print, file=sys.stderr, flush=True)
-    kept = Kept(options.json)
+    kept = PartialResult(options.json)
     result = bench(plan, say=lambda line: told(f"… {line}"), keep=kept.rows)
     print(headline(result), *map(plain_text, tables(result)), *notes(result), sep="\n")
     kept.whole(result)

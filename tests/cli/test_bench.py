@@ -218,7 +218,7 @@ def test_what_was_measured_is_printed_even_if_it_cannot_be_written(result, capsy
 
     told = json.loads(result.read_text())
     monkeypatch.setattr("windtunnel.cli.bench.bench", lambda plan, say, keep: told)
-    monkeypatch.setattr("windtunnel.cli.bench.Kept.whole", full)
+    monkeypatch.setattr("windtunnel.cli.bench.PartialResult.whole", full)
     assert main(["bench", "--device", "cpu", "--only", "profile", "--json", str(tmp_path / "a.json")]) == 2
     said = capsys.readouterr()
     assert "most expensive operations, quick" in said.out and "disk full" in said.err

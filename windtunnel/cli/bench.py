@@ -17,7 +17,7 @@ from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require
 from windtunnel.training.files import read_json, require_writable
 from windtunnel.training.speed import SECTIONS, Plan, bench
-from windtunnel.training.speed.part import Kept
+from windtunnel.training.speed.partial_result import PartialResult
 from windtunnel.training.speed.plan import chosen
 from windtunnel.training.speed.tables import headline, notes, plain_text, tables
 
@@ -48,7 +48,7 @@ class Bench:
 def run(words: list[str]) -> None:
     """Measure or read, then print, write and draw.  What can be refused is refused before the minutes of measuring."""
     options = parse(Bench, words, "windtunnel bench")
-    kept = Kept(options.json)
+    kept = PartialResult(options.json)
     if options.read is not None:
         for name in ("device", "only", "batch", "quick"):
             if given(words, name):
@@ -77,7 +77,7 @@ def _plan(options: Bench) -> Plan:
 
 
 @contextmanager
-def _interruptible(kept: Kept) -> Iterator[None]:
+def _interruptible(kept: PartialResult) -> Iterator[None]:
     """Whatever ends the measurement early: where the rows so far are."""
     try:
         yield

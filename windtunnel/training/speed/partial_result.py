@@ -8,7 +8,7 @@ from typing import Any
 from windtunnel.training.files import write_json
 
 
-class Kept:
+class PartialResult:
     """Where a result is kept: FILE, and FILE.part until it is whole; nowhere if no file was asked for.
 
     part   FILE.part once this measurement has written it; None before, whatever an earlier one may have left there
