@@ -21,7 +21,7 @@ from windtunnel.environment import default_device, environment, require_device
 from windtunnel.errors import require_choice
 from windtunnel.fidelity import equivalent_window, evaluate
 from windtunnel.mechanism import inspect
-from windtunnel.study.running.surveying import told
+from windtunnel.study.running.surveying import to_records
 from windtunnel.training import train
 from windtunnel.training.tuned_recipes import hmm_transformer
 from windtunnel.tunnels import HMM
@@ -47,7 +47,7 @@ def measure(world: str, seeds: int, steps: int, episodes: int, device: str) -> d
         "home": home.to_dict(),
         "equivalent_window": equivalent_window(home),
         "survey_settings": {"episodes": episodes, "untrained": found.settings["untrained"]},
-        "survey": [reading for entry in found.entries for reading in told([entry.found], entry.seed)],
+        "survey": [reading for entry in found.entries for reading in to_records([entry.found], entry.seed)],
     }
 
 

@@ -34,7 +34,7 @@ from windtunnel.study.paper_plan import paper
 from windtunnel.study.plan import Cell, Plan, World
 from windtunnel.study.quantity import Quantity
 from windtunnel.study.running.measure import METRICS
-from windtunnel.study.running.surveying import DRAWN, told
+from windtunnel.study.running.surveying import DRAWN, to_records
 from windtunnel.study.share import Share
 from windtunnel.study.trials import trial
 from windtunnel.training.files import write_json
@@ -112,7 +112,7 @@ def _readings(instrument: str, model: str) -> list[dict[str, Any]]:
     network, episodes = _network(model, tunnel), tunnel.sample(8, 0, "test")
     few = {"heads": {"rotations": 1}}.get(instrument, {"draws": 1} if "draws" in (apply.__kwdefaults__ or {}) else {})
     twins = untrained_twins(network, 1)
-    return told(guarded(instrument, lambda: apply(network, tunnel, episodes, twins, **few)), 0)
+    return to_records(guarded(instrument, lambda: apply(network, tunnel, episodes, twins, **few)), 0)
 
 
 def _network(model: str, tunnel: Tunnel, heads: int = 6, depth: int = 6) -> nn.Module:

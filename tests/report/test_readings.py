@@ -21,7 +21,7 @@ from windtunnel.report.print_charts import draw
 from windtunnel.report.readings import HOW, MOVED, beside_nulls, significance, spoken
 from windtunnel.report.sections import sections
 from windtunnel.report.source import Source
-from windtunnel.study.running.surveying import told
+from windtunnel.study.running.surveying import to_records
 
 
 def reading(name: str, value: float | None, seed: int = 0, p: float | None = 0.05, **where: Any) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def test_heads_of_a_single_seed_keep_their_numbers():
 
 def moved(name: str, null: str, own: np.ndarray, drawn: np.ndarray, few: int, **where: Any) -> dict[str, Any]:
     """A reading as a study keeps it, whose nulls were drawn on the first few sequences."""
-    (kept,) = told([measured(name, [own], nulls={null: drawn}, few=few, where=where, unit="bits")], 0)
+    (kept,) = to_records([measured(name, [own], nulls={null: drawn}, few=few, where=where, unit="bits")], 0)
     return kept
 
 

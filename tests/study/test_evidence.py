@@ -24,7 +24,7 @@ def dissociation(later: list[float]) -> list[dict]:
     """As the instrument writes it: one record for all seeds; values settle 10^later times as late as attention."""
     attention = np.full((len(later), 4), 100.0)
     values = 100.0 * 10.0 ** np.array(later)[:, None] * np.array([1.0, 1.01, 0.99, 1.0])
-    return surveying.told([_dissociation(attention, values)])
+    return surveying.to_records([_dissociation(attention, values)])
 
 
 def test_a_reading_over_seeds_is_tested_over_seeds():

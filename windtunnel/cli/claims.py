@@ -51,7 +51,7 @@ def run(words: list[str]) -> None:
         print_ledger(entries, options.all)
         if options.all:
             print_costs(study.cells())
-            show.print_text(study.told())
+            show.print_text(study.summary())
         if not any(entry["outcome"] in DECIDED for entry in entries):
             show.print_text(
                 f"Nothing is decided at this size (preset {study.head()['preset']}): the full-size study is"

@@ -41,7 +41,7 @@ def run(words: list[str]) -> None:
     source, page = made(folder, options, Asked("report", words[1:], plugins.named()))
     for lack in missing(source):
         print(lack.told)
-    print(told(page))
+    print(path_and_size(page))
 
 
 def write(folder: Path, options: Report) -> Path:
@@ -63,6 +63,6 @@ def made(folder: Path, options: Report, by: Asked | None = None) -> tuple[Source
     return source, write_page(source, out)
 
 
-def told(page: Path) -> str:
+def path_and_size(page: Path) -> str:
     """`report: results/paper/report.html (5.2 MB)`."""
     return f"report: {page} ({page.stat().st_size / 1e6:.1f} MB)"

@@ -62,9 +62,9 @@ def run(words: list[str]) -> None:
     else:
         _show_paper(study)
     show.print_text(f"results: {study.path}")
-    from windtunnel.cli.report import Report, told, write  # here: Jinja2 and Plotly are needed at the end only
+    from windtunnel.cli.report import Report, path_and_size, write  # here: Jinja2 and Plotly are needed at the end only
 
-    show.print_text(told(write(study.path, Report(no_zoo=True, device=device))))
+    show.print_text(path_and_size(write(study.path, Report(no_zoo=True, device=device))))
 
 
 def at_once(options: Reproduce, on_cpu: bool, cores: int) -> tuple[int, int]:
@@ -78,7 +78,7 @@ def _show_paper(study: StudyFolder) -> None:
     print_primitives(study.cells())
     print_ledger(study.ledger())
     print_costs(study.cells())
-    show.print_text(study.told())
+    show.print_text(study.summary())
 
 
 def _show_quick(study: StudyFolder, late: bool) -> None:

@@ -50,7 +50,7 @@ def _row(name: str, recipe: Mapping[str, Any], made: Mapping[str, Any]) -> list[
     optimiser, seconds = recipe["optimiser"], made.get("seconds", {})
     environment = made.get("environment", {})
     rates = [optimiser["muon_lr"]] * (optimiser["kind"] == "muon") + [optimiser["lr"]]
-    shown = [name, recipe["name"], told(recipe["tunnel"]), recipe["model"], made["parameters"]]
+    shown = [name, recipe["name"], describe_tunnel(recipe["tunnel"]), recipe["model"], made["parameters"]]
     shown += [" ".join(map(str, made["seeds"])), len(made.get("diverged", [])), recipe["steps"]]
     shown.append(batch_told(recipe.get("first_batch"), recipe["batch"]))
     shown += [optimiser["kind"], " / ".join(f"{rate:.3g}" for rate in rates), recipe["supervision"]]
@@ -58,7 +58,7 @@ def _row(name: str, recipe: Mapping[str, Any], made: Mapping[str, Any]) -> list[
     return [*shown, environment.get("device"), environment.get("commit")]
 
 
-def told(tunnel: Mapping[str, Any], usual: Mapping[str, Any] | None = None) -> str:
+def describe_tunnel(tunnel: Mapping[str, Any], usual: Mapping[str, Any] | None = None) -> str:
     """A tunnel on one line; what is None, or as usual, is left out."""
     usual = usual or {}
     kept = {k: v for k, v in tunnel.items() if k != "name" and v is not None and (k not in usual or v != usual[k])}
@@ -88,7 +88,7 @@ def cards(source: Source) -> Table:
             [
                 known["name"] + (f" (recipe {known['recipe']})" if known["recipe"] != known["name"] else ""),
                 f"{known['model']}, {known['parameters']:,} parameters",
-                told(tunnel, {k: v for k, v in usual.items() if k not in size}),
+                describe_tunnel(tunnel, {k: v for k, v in usual.items() if k not in size}),
                 f"{known['steps']:,} × {known['batch']} sequences, {known['optimiser']} {known['learning rate']}, "
                 f"on the {'exact belief' if known['supervision'] == 'posterior' else known['supervision']}",
                 f"{known['seeds']}{diverged}",

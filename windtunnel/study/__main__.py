@@ -96,7 +96,7 @@ def _merge(into: StudyFolder, others: list[StudyFolder]) -> None:
 def _tell(study: StudyFolder) -> None:
     for entry in study.ledger():
         print(f"{entry['id']:28} {entry['verdict']}")
-    print(study.told())
+    print(study.summary())
 
 
 def _tell_plan(plan: Plan) -> None:

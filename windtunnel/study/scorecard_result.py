@@ -38,7 +38,7 @@ class Attempt:
         return cls(record["name"], record["recipe"]["steps"], seeds, record["parameters"], kl, share)
 
     @property
-    def told(self) -> tuple[str, str]:
+    def lines(self) -> tuple[str, str]:
         """`partial 0.3021 [0.2812, 0.3224]` and `KL 0.721 bits after 600 steps`, the KL that the share is made of."""
         return self.share.brief, f"KL {self.share.kl_bits:.3g} bits after {self.steps:,} steps"
 
@@ -124,7 +124,7 @@ class Scorecard:
 
     def told(self, model: str, primitive: str) -> list[str]:
         """What came of each attempt, two lines each; and whether another is still to come."""
-        lines = [line for attempt in self.attempts[model, primitive] for line in attempt.told]
+        lines = [line for attempt in self.attempts[model, primitive] for line in attempt.lines]
         if self.awaits(model, primitive):
             lines.append(f"{self.longer} times as long: still to come" if lines else "still to come")
         return lines

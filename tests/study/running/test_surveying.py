@@ -11,7 +11,7 @@ from windtunnel.geometry.measurement import Measurement, Missing
 from windtunnel.mechanism.inspect import REVISION
 from windtunnel.study.evidence import _null_error, null_mean
 from windtunnel.study.folder.files import in_lines, rounded
-from windtunnel.study.running.surveying import DRAWN, job_names, thinned, told
+from windtunnel.study.running.surveying import DRAWN, job_names, thinned, to_records
 
 
 def test_a_long_null_is_thinned_and_keeps_its_mean_and_spread():
@@ -27,7 +27,7 @@ def test_a_reading_is_kept_small_with_its_seed():
     reading = Measurement(
         "x", 1 / 3, 0.1, 0.9, "sequences", {"layer": 2}, nulls={"random vectors": draws, "untrained": draws}
     )
-    kept, missing = told([reading, Missing("keys", "an LSTM has no keys")], seed=4)
+    kept, missing = to_records([reading, Missing("keys", "an LSTM has no keys")], seed=4)
     assert kept["where"] == {"seed": 4, "layer": 2} and kept["value"] == 0.33333 and "arrays" not in kept
     assert kept["revision"] == REVISION
     assert null_mean(kept, "random vectors") == pytest.approx(draws.mean(), abs=1e-4)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 def discard(folder: Path) -> None:
     """Delete a run's folder, in one step for whoever looks: what is half gone could not go on."""
-    sweep(folder.parent)  # nothing may lie where it is moved to
+    delete_discarded(folder.parent)  # nothing may lie where it is moved to
     if folder.exists():
         folder.rename(folder.with_name(f".{folder.name}.discarded"))
-        sweep(folder.parent)
+        delete_discarded(folder.parent)
 
 
-def sweep(runs: Path) -> None:
+def delete_discarded(runs: Path) -> None:
     """Delete what is thrown away: by a sitting that was killed before it came to that, or by another lane, which will
     find nothing left to delete."""
     for aside in runs.glob(".*.discarded"):

@@ -240,7 +240,7 @@ class StudyFolder:
             write_bytes(self.path / name, text.encode())
         return verdicts
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """How much is finished and what it took, on one line."""
         head = self.head()
         spent, told = head["seconds"], f"{len(head['finished'])} cells finished; "

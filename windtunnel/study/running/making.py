@@ -17,7 +17,7 @@ from windtunnel.errors import InputError
 from windtunnel.fidelity import Predictor, baselines
 from windtunnel.models.build import count_built_in
 from windtunnel.models.registry import is_built_in
-from windtunnel.study.folder.discard import discard, sweep
+from windtunnel.study.folder.discard import delete_discarded, discard
 from windtunnel.study.plan import Cell
 from windtunnel.study.quantity import number, plain
 from windtunnel.study.running import measure
@@ -52,7 +52,7 @@ class Making:
     def make(self) -> None:
         """All of it, or as much as the time allows."""
         cell = self.cell
-        sweep(self.folder.run(cell.name).parent)
+        delete_discarded(self.folder.run(cell.name).parent)
         self.draft = self._begun()
         recipe, run = self._networks()
         if self.sitting.scope.train_only:

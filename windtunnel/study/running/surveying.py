@@ -68,15 +68,15 @@ class _Bench:
 
     def read(self, name: str, seed: int | None) -> list[dict[str, Any]]:
         if seed is None:
-            return told(guarded(LADDER, dynamics, self.run, self.episodes))
+            return to_records(guarded(LADDER, dynamics, self.run, self.episodes))
         if seed not in self.held:
             network = self.run.model(seed)
             self.held = {seed: (network, untrained_twins(network, self.untrained))}
         network, twins = self.held[seed]
-        return told(guarded(name, INSTRUMENTS[name], network, self.tunnel, self.episodes, twins), seed)
+        return to_records(guarded(name, INSTRUMENTS[name], network, self.tunnel, self.episodes, twins), seed)
 
 
-def told(readings: Iterable[Measurement | Missing], seed: int | None = None) -> list[dict[str, Any]]:
+def to_records(readings: Iterable[Measurement | Missing], seed: int | None = None) -> list[dict[str, Any]]:
     """Readings as they are kept: without arrays, rounded, long null samples thinned (`draws`: their true numbers), and
     with the revision of the instruments, as a cell may be read in several sittings."""
     kept = []
