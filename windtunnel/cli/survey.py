@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from windtunnel.cli import show
 from windtunnel.geometry import Measurement
-from windtunnel.geometry.measurement import least_p
+from windtunnel.geometry.measurement import least_p, part_in_words
 from windtunnel.mechanism import Survey
 from windtunnel.mechanism.survey import Entry
 
 Found = tuple[Entry, Measurement]
-NAMED = ("layer", "layers", "head", "lag", "step", "length")  # parts of a place that mean nothing without their name
 UNSAID = ("target", "beyond", "path", "rank", "steps")  # what a summary leaves to --all, or its first column tells
 EVERYWHERE = ("readouts", "all")  # positions that single out none
 ASKED = {"above": "", "below": "↓ ", "both": "↕ "}  # on which side of its null a value counts: above, unless told
@@ -128,14 +126,11 @@ def brief(where: Mapping[str, object]) -> list[str]:
     >>> brief({"layer": 0, "part": "mixer", "method": "zero"}), brief({"tensor": "blocks.2.residual", "rank": 7})
     (['layer 0', 'mixer', 'by zero'], ['after layer 2'])
     """
-    told = []
-    for key, value in sorted(where.items(), key=lambda part: part[0] == "method"):  # how comes after where
-        if key in UNSAID or (key == "positions" and value in EVERYWHERE):
-            continue
-        words = re.sub(r"^blocks\.(\d+)\.residual$", r"after layer \1", _words(value))
-        words = f"{key} {words}" if key in NAMED else f"by {words}" if key == "method" else words
-        told.append("all layers" if words == "layer all" else words)
-    return told
+    return [
+        f"by {_words(value)}" if key == "method" else part_in_words(key, _words(value))
+        for key, value in sorted(where.items(), key=lambda part: part[0] == "method")  # how comes after where
+        if key not in UNSAID and not (key == "positions" and value in EVERYWHERE)
+    ]
 
 
 def _row(entry: Entry, found: Measurement) -> list[str]:

@@ -23,6 +23,7 @@ from windtunnel.cli.parse import given, leading, parse
 from windtunnel.cli.plugins import of_ones_own
 from windtunnel.errors import InputError, require
 from windtunnel.tunnels import Tunnel
+from windtunnel.tunnels.registry import in_words
 
 Command = TypeVar("Command")
 
@@ -83,14 +84,8 @@ def describe(tunnel: Tunnel) -> str:
 
 
 def brief(tunnel: Tunnel) -> str:
-    """The tunnel's name and what differs from its defaults, for a column of a table."""
-    kind = tunnels.name_of(tunnel)
-    told = [
-        f"{option.name}={'fixed' if option.name in _MATRICES else value}"
-        for option in fields(cast(Any, tunnel))
-        if (value := getattr(tunnel, option.name)) != option.default
-    ]
-    return " ".join([kind, *told])
+    """The same for a column of a table: what differs from its defaults."""
+    return in_words(tunnel, fixed=_MATRICES)
 
 
 def _help(command: type, name: str, then: str) -> str:

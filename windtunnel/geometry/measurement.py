@@ -17,6 +17,7 @@ The p-value of a value v against a sample of B draws is one-sided ("both": doubl
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -30,6 +31,8 @@ from windtunnel.training.files import number, plain
 COUNTED = 19  # from this many draws on, a p-value is counted and, one-sided, can reach 0.05
 FREEDOM = 2  # degrees of freedom, at most, of the t that judges fewer
 
+_NAMED = ("layer", "layers", "head", "lag", "rank", "step", "length")  # parts of a place that need their name
+
 
 def least_p(draws: int, side: str) -> float:
     """The smallest p-value that counting so many draws can give; an effect on both sides is counted twice.
@@ -38,6 +41,18 @@ def least_p(draws: int, side: str) -> float:
     (0.05, 0.1)
     """
     return (2 if side == "both" else 1) / (draws + 1)
+
+
+def part_in_words(name: str, told: str) -> str:
+    """One part of the place of a reading, most of them without their name.
+
+    >>> part_in_words("layer", "0"), part_in_words("part", "mixer"), part_in_words("tensor", "blocks.2.residual")
+    ('layer 0', 'mixer', 'after layer 2')
+    """
+    if (name, told) == ("layer", "all"):
+        return "all layers"
+    told = re.sub(r"^blocks\.(\d+)\.residual$", r"after layer \1", told)
+    return f"{name} {told}" if name in _NAMED else told
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p
+from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p, part_in_words
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.older_surveys import without_window
 from windtunnel.report.source import Source
@@ -166,15 +166,8 @@ def spoken(where: Mapping[str, Any]) -> str:
     >>> spoken({"seed": 0, "stream": "values", "layer": 3, "head": "mean"})
     'values, layer 3, head mean'
     """
-    words = []
-    for key, value in where.items():
-        if key in _SAID:
-            continue
-        told = " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        told = re.sub(r"^blocks\.(\d+)\.residual$", r"after layer \1", told)
-        told = f"{key} {told}" if key in ("layer", "layers", "head", "rank", "step", "length") else told
-        words.append("all layers" if told == "layer all" else told)
-    return ", ".join(words) or "the whole network"
+    told = {k: " ".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for k, v in where.items()}
+    return ", ".join(part_in_words(k, v) for k, v in told.items() if k not in _SAID) or "the whole network"
 
 
 def less_own_null(record: Record, which: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -59,6 +60,20 @@ def from_dict(description: dict[str, Any]) -> Tunnel:
     for key in options:
         require_choice("tunnel option", key, allowed)
     return cls(**{key: _as_tuple(value) for key, value in options.items()})
+
+
+def in_words(tunnel: Tunnel, *, fixed: Collection[str] = ()) -> str:
+    """The tunnel's name and what differs from its defaults; of the fields in `fixed` only that they were given.
+
+    >>> in_words(HMM(length=8))
+    'hmm length=8'
+    """
+    told = [
+        f"{option.name}={'fixed' if option.name in fixed else value}"
+        for option in fields(tunnel)  # type: ignore[arg-type]
+        if (value := getattr(tunnel, option.name)) != option.default
+    ]
+    return " ".join([name_of(tunnel), *told])
 
 
 def _as_tuple(value: Any) -> Any:

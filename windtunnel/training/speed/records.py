@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel import tunnels
+from windtunnel.tunnels.registry import in_words
 
 CACHE_FILLED = "set-up: the compiler cache was filled by an earlier process"
 """What their maker had noted before attempts found that out themselves."""
@@ -163,6 +164,4 @@ def world_of(tunnel: dict[str, Any]) -> str:
     >>> world_of({"name": "hmm", "states": 5, "length": 8})
     'hmm length=8'
     """
-    made = tunnels.to_dict(tunnels.from_dict(tunnel))
-    usual = tunnels.to_dict(tunnels.from_dict({"name": made["name"]}))
-    return " ".join([made["name"], *(f"{key}={value}" for key, value in made.items() if value != usual[key])])
+    return in_words(tunnels.from_dict(tunnel))
