@@ -10,7 +10,7 @@ import torch
 
 from tests.fidelity.toys import Shown
 from windtunnel.errors import InputError
-from windtunnel.fidelity import equivalent_window, evaluate
+from windtunnel.fidelity import equivalent_window, evaluate, window
 from windtunnel.fidelity.baselines.common import Uniform
 from windtunnel.fidelity.baselines.hmm import WindowFilter
 from windtunnel.tunnels import HMM, Bijection
@@ -19,15 +19,15 @@ from windtunnel.tunnels import HMM, Bijection
 def test_equivalent_window_of_windows_and_of_what_lies_between():
     tunnel = HMM(states=3, symbols=3, length=10)
 
-    def window(predictor, **options) -> float:
+    def found(predictor, **options) -> float:
         return equivalent_window(evaluate(predictor, tunnel, episodes=300, **options))
 
-    assert window(WindowFilter(tunnel, 2)) == pytest.approx(2.0)
-    assert window(WindowFilter(tunnel, 2), seed=5, positions=slice(4, None)) == pytest.approx(2.0)
-    assert 4.0 < window(WindowFilter(tunnel, 6)) < 8.0
-    assert 2.0 < window(WindowFilter(tunnel, 2, "marginal")) < 4.0
-    assert window(Uniform(3)) == 0.0
-    assert window(WindowFilter(tunnel, 10)) == math.inf
+    assert found(WindowFilter(tunnel, 2)) == pytest.approx(2.0)
+    assert found(WindowFilter(tunnel, 2), seed=5, positions=slice(4, None)) == pytest.approx(2.0)
+    assert 4.0 < found(WindowFilter(tunnel, 6)) < 8.0
+    assert 2.0 < found(WindowFilter(tunnel, 2, "marginal")) < 4.0
+    assert found(Uniform(3)) == 0.0
+    assert found(WindowFilter(tunnel, 10)) == math.inf
 
 
 def test_equivalent_window_interpolates_in_log_kl():
@@ -36,6 +36,25 @@ def test_equivalent_window_interpolates_in_log_kl():
     score = evaluate(WindowFilter(tunnel, 2), tunnel, episodes=300)
     halfway = replace(score, kl_bits=replace(score.kl_bits, mean=math.sqrt(ladder[0] * ladder[1])))
     assert equivalent_window(halfway) == pytest.approx(2.5)
+
+
+def test_what_is_known_of_a_window_is_not_scored_again(monkeypatch):
+    tunnel, asked = HMM(states=3, symbols=3, length=14), {"episodes": 300, "seed": 3, "positions": slice(5, None)}
+    known = {0: Uniform(3)} | {window: WindowFilter(tunnel, window) for window in (1, 2, 3, 4, 8)}
+    scores = {window: evaluate(one, tunnel, **asked) for window, one in known.items()}
+    score = evaluate(WindowFilter(tunnel, 9), tunnel, **asked)
+    wanted, tried = equivalent_window(score), []
+
+    def counted(filters, *args, **options):
+        tried.extend(one.window for one in filters)
+        return evaluate(filters, *args, **options)
+
+    monkeypatch.setattr(window, "evaluate", counted)
+    assert 8.0 < wanted < 12.0 and equivalent_window(score, scores) == wanted and tried == [12]
+    assert equivalent_window(score, scores | {12: evaluate(WindowFilter(tunnel, 12), tunnel, **asked)}) == wanted
+    assert tried == [12]
+    with pytest.raises(InputError, match=r"^known\[2\] = .*: must be on the score's own episodes$"):
+        equivalent_window(score, {2: evaluate(WindowFilter(tunnel, 2), tunnel, episodes=300, seed=4)})
 
 
 def test_equivalent_window_needs_an_hmm():

@@ -22,6 +22,7 @@ from windtunnel.cli.tunnel import describe
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError, require_int
 from windtunnel.fidelity import Score, baselines, equivalent_window, evaluate_parts
+from windtunnel.fidelity.baselines.hmm import WINDOWS
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.fidelity.score import OUT_OF_REACH
 from windtunnel.report import Asked
@@ -118,7 +119,13 @@ def run(words: list[str]) -> None:
 def _result(scores: dict[str, Score], share: Share | None) -> Result:
     own = scores[OWN]
     others = {name: score for name, score in scores.items() if name != OWN}
-    return Result(own, others, equivalent_window(own) if isinstance(own.tunnel, HMM) else None, share)
+    return Result(own, others, _equivalent_window(own, others) if isinstance(own.tunnel, HMM) else None, share)
+
+
+def _equivalent_window(own: Score, others: dict[str, Score]) -> float:
+    """Most windows that it looks at are among the baselines, on the same episodes: those are not scored again."""
+    names = {0: "uniform"} | {window: f"window-{window}" for window in WINDOWS}
+    return equivalent_window(own, {window: others[name] for window, name in names.items() if name in others})
 
 
 def _print_heading(folder: Path, subject: Run, score: Score, step: int | None) -> None:
