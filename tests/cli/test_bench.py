@@ -43,13 +43,6 @@ def test_a_result_is_shown_and_drawn_again(result, output, tmp_path):
     assert plots[0].read_bytes()[:4] == b"\x89PNG" and "<svg" in plots[1].read_text()
 
 
-def test_without_rich_the_tables_are_plain(result, output, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rich", None)
-    shown = output("bench", "--read", result)
-    assert re.search(r"^case +batch +ms per step +sampling +forward", shown, re.MULTILINE)
-    assert re.search(r"^quick +128 ", shown, re.MULTILINE)
-
-
 def test_training_rows_hold_what_the_issue_asks_for():
     told = bench(Plan("cpu", ("training", "seeds"), ("quick",), batch=16, quick=True))
     (row,) = told["training"]

@@ -19,7 +19,7 @@ from windtunnel.training.files import read_json, require_writable
 from windtunnel.training.speed import SECTIONS, Plan, bench
 from windtunnel.training.speed.partial_result import PartialResult
 from windtunnel.training.speed.plan import chosen
-from windtunnel.training.speed.tables import headline, notes, plain_text, tables
+from windtunnel.training.speed.tables import headline, notes, tables
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _print(result: dict[str, Any]) -> None:
-    try:
-        import rich  # noqa: F401
-    except ImportError:
-        print(headline(result), *map(plain_text, tables(result)), *notes(result), sep="\n")
-        return
     show.print_text(headline(result), "bold")
     for table in tables(result):
         show.print_table(table.title, table.columns, table.rows, table.justify, spare=table.columns[:3:-1])
