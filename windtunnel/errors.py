@@ -40,25 +40,12 @@ def shown(value: object) -> str:
 
 
 def one_of_kind(value: object) -> str:
-    """The value by its kind alone, with the article that its name is spoken with.
+    """The value by its kind alone.
 
-    >>> one_of_kind(3), one_of_kind({}), with_article("LSTM"), with_article("GRU"), with_article("Uniform")
-    ('an int', 'a dict', 'an LSTM', 'a GRU', 'a Uniform')
+    >>> one_of_kind(3)
+    'a value of type int'
     """
-    return with_article(type(value).__name__)
-
-
-def with_article(name: str) -> str:
-    """`an` before a vowel that is heard: of an acronym the name of its first letter, of another word its first sound.
-
-    >>> with_article("Urn"), with_article("HMM"), with_article("mamba"), with_article("_Own")
-    ('an Urn', 'an HMM', 'a mamba', 'an _Own')
-    """
-    word = name.lstrip("_")
-    spelt = word[:2].isupper() or len(word) == 1
-    vowel = word[:1] in "AEFHILMNORSX" if spelt else word[:1].lower() in (*"aeiou",)
-    you = not spelt and word.lower().startswith(("uni", "use", "uti", "eu", "one"))
-    return f"{'an' if vowel and not you else 'a'} {name}"
+    return f"a value of type {type(value).__name__}"
 
 
 def require_choice(field: str, value: object, choices: Iterable[object]) -> None:

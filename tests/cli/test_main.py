@@ -87,8 +87,8 @@ def test_a_message_of_several_lines_becomes_one(command, capsys):
 
 
 def test_a_bug_of_ours_keeps_its_traceback(command):
-    command(lambda words: windtunnel.errors.with_article(None))  # type: ignore[arg-type]
-    with pytest.raises(AttributeError, match="lstrip"):
+    command(lambda words: windtunnel.errors.unknown("option", "step", None))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not iterable"):
         main(["pretend"])
 
 

@@ -220,7 +220,7 @@ def test_training_mode_is_restored_after_a_failure():
         (lambda p: p.log() + 0.01, "logsumexp is off by 0.01"),
         (lambda p: torch.full_like(p, -math.inf), "logsumexp is off by inf"),
         (lambda p: p, "logsumexp"),  # probabilities rather than logs
-        (lambda p: p.log().numpy(), "a ndarray"),
+        (lambda p: p.log().numpy(), "a value of type ndarray"),
     ],
 )
 def test_bad_predictions_are_refused_in_one_line(log_q, found):
@@ -275,13 +275,13 @@ def test_bad_options_are_refused_in_one_line(options, words):
         (Reads(), None, "tunnels.HMM(); only a run and a network from the zoo bring their own"),
         (Reads(), "hmm", "must be a tunnel"),
         (Reads(), Shown, "must be a tunnel"),
-        (Reads(), Network(), "tunnel = a Network: must be a tunnel"),
+        (Reads(), Network(), "tunnel = a value of type Network: must be a tunnel"),
         (Reads, Shown(), "subject = the class Reads: must be an instance of it"),
         ([Reads(), Reads], Shown(), "subject = the class Reads"),
         (Run, Shown(), "subject = the class Run"),
         ([], Shown(), "at least one"),
-        (3, Shown(), "subject = an int"),
-        ([Reads(), "x"], Shown(), "subject = a str"),
+        (3, Shown(), "subject = a value of type int"),
+        ([Reads(), "x"], Shown(), "subject = a value of type str"),
         ("runs/first", Shown(), "a run's folder is opened by load(…), a shipped network by zoo.load(…)"),
     ],
 )

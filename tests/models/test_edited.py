@@ -101,7 +101,7 @@ def test_mistakes_in_one_line():
     assert refused(model, {"final": 3}) == "edits['final'] = 3: must be a function of the tensor"
     assert refused(model, ["final"]).startswith("edits = ['final']: must be named functions, e.g. {")
     assert refused(model, {"final": lambda x: None}).startswith(
-        "edits['final'] returned a NoneType: must be a tensor (10, "
+        "edits['final'] returned a value of type NoneType: must be a tensor (10, "
     )
     assert refused(model, {"final": lambda x: x[:1]}).startswith("edit of final has shape (1, 6, ")
     assert "failed on shape (10, 6, " in refused(model, {"final": lambda x: x.nothing})

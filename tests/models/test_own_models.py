@@ -265,7 +265,9 @@ def test_a_mistake_inside_a_forward_is_not_called_a_wrong_signature(factory, tol
 
 def test_a_module_with_a_forward_alone_is_scored_as_the_message_says():
     net = Bag(TUNNEL)
-    with pytest.raises(InputError, match=r"^subject = a Bag: .* by models\.build\(lambda tunnel: net, tunnel\)$"):
+    with pytest.raises(
+        InputError, match=r"^subject = a value of type Bag: .* by models\.build\(lambda tunnel: net, tunnel\)$"
+    ):
         evaluate(net, TUNNEL, episodes=4)
     assert evaluate(models.build(lambda tunnel: net, TUNNEL), TUNNEL, episodes=4).kl_bits.mean > 0
 

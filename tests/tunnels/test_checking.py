@@ -68,7 +68,10 @@ FAULTS = {
         r"\(\d+, 4, 10\), float\d\d on cpu$",
     ),
     "belief type": (belief(lambda p: p.half()), r"posterior = shape \(.*\), float16 on cpu: must be .* float\d\d on"),
-    "list": (belief(lambda p: p.tolist()), r"posterior = a list: must be a tensor of shape \(n, readouts, classes\)"),
+    "list": (
+        belief(lambda p: p.tolist()),
+        r"posterior = a value of type list: must be a tensor of shape \(n, readouts, classes\)",
+    ),
     "labels": (
         lambda found: replace(found, labels=found.labels + 10),
         r"labels = 1\d: must be from 0 to 9, as classes = 10$",
@@ -84,7 +87,7 @@ FAULTS = {
         r"features = shape \(\d+, 5, 2\), float32 on cpu: must be None, as feature_width is 0$",
     ),
     "latent": (lambda found: replace(found, latent={"x": torch.ones(2, 3, 3)}), r"latent\['x'\] = shape \(2, 3, 3\)"),
-    "no episodes": (vars, r"episodes = a dict: must be windtunnel\.tunnels\.Episodes$"),
+    "no episodes": (vars, r"episodes = a value of type dict: must be windtunnel\.tunnels\.Episodes$"),
     "no inputs": (
         lambda found: replace(found, inputs=found.inputs.tokens),
         r"inputs = shape .*: must be windtunnel\.tunnels\.Inputs$",
