@@ -14,7 +14,7 @@ from windtunnel.tunnels import Recall
 def test_a_token_that_never_occurred_has_no_key_to_show(seen):
     """It has no mean key; a vector of zeros, centred, would be minus the mean of the others."""
     tunnel = Recall(pairs=8, queries=2, filler=2, keys=30, values=30)
-    model = models.build("transformer", tunnel, depth=1, width=16, heads=2, quiet=True)
+    model = models.build("transformer", tunnel, depth=1, width=16, heads=2)
     episodes = tunnel.sample(4)
     tokens = episodes.inputs.tokens.clone()
     tokens[tokens < 30] %= seen  # the 30 tokens for keys come first

@@ -84,7 +84,7 @@ def build(
 def count_built_in(name: str, tunnel: Tunnel, **options: Any) -> int:
     """The number of parameters that `build` would give an architecture of ours, without making its weights."""
     with torch.device("meta"):
-        return describe(build(name, tunnel, quiet=True, **options)).params
+        return describe(build(name, tunnel, **options)).params
 
 
 def has_config(found: object) -> TypeGuard[type[SequenceModel]]:
