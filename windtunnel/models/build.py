@@ -26,6 +26,7 @@ from windtunnel.accidents import accident, misfit
 from windtunnel.errors import InputError, plain_number, require, require_choice, require_int
 from windtunnel.models.adapt import Adapted, adapt, require_causal
 from windtunnel.models.base import SequenceModel, Sizes
+from windtunnel.models.describe import describe
 from windtunnel.models.matching import match
 from windtunnel.models.registry import BUILDS, Factory, find, is_built_in, require_factory
 from windtunnel.models.shape import Config
