@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.cases import Counts, contents, spoil, states, tiny
+from tests.training.cases import contents, spoil, states, tiny
 from windtunnel.errors import InputError
 from windtunnel.training import load, seed_folder, train
 from windtunnel.training.folder import RunFolder
@@ -415,14 +415,3 @@ def test_a_recipe_of_fewer_steps_than_were_taken_is_another_one_s(stopped):
             attempt()
         assert str(error.value).startswith(f"{stopped}/seed-0: holds step 6, but the recipe has 5 steps: recipe.json")
     assert contents(stopped) == before
-
-
-def test_who_goes_on_with_code_of_their_own_is_told_that_it_may_have_changed(tmp_path):
-    """Only its name is kept: weights of an edited network would be gone on with, or shown, without a word."""
-    own = tiny(model="own", model_options={}, steps=2)
-    first, said = [], []
-    for told in (first, said):
-        train(model=Counts, recipe=own, out=tmp_path, device="cpu", say=told.append)
-    assert first == [] and said == [
-        f"{tmp_path} is finished (2 steps); nothing to do (if the code of own has changed since, use another folder)"
-    ]

@@ -49,9 +49,16 @@ class Stuck(Counts):
         return Backwards.apply(super().forward(tokens, features, readout))
 
 
+class Halved(Counts):
+    def __init__(self, tunnel):
+        super().__init__(tunnel)
+        self.half()
+
+
 @pytest.mark.parametrize(
     ("model", "told"),
     [
+        (Halved, "table.weight is float16: weights to be trained must be float32, float64 or bfloat16"),
         (Unrecorded, "its logits have no gradient"),
         (Detached, "its logits have no gradient"),
         (Whole, "its logits have no gradient"),

@@ -34,6 +34,7 @@ from windtunnel.tunnels.episodes import Inputs, require_inputs
 
 LOOKAHEAD = 1e-4  # share of the largest logit: rounding in float32 stays far below, a glance ahead seldom does
 OTHERS = 16  # episodes among which some are found that go on differently
+FIRST = slice(1)  # the readout that has the most after it
 ENDINGS = 4  # of these, how many are tried where a forward fails on one
 
 
@@ -106,6 +107,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
     if _are_probabilities(logits):
         raise InputError(f"model {name} returned probabilities, rows that sum to 1: must be logits, without a softmax")
     require_causal(adapted, tunnel, name)
+    require_alone(adapted, tunnel, name)
     if isinstance(adapted, Adapted):
         adapted.sizes = Sizes.of(tunnel)
         adapted.shapes = {label: (1, *value.shape[1:]) for label, value in record.tensors().items()}
@@ -154,13 +156,33 @@ def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) ->
                 failed = error
                 continue
             tolerance = max(LOOKAHEAD, 8 * max(eps, default=0.0))
-            if _apart(asked, changed) > tolerance >= _apart(asked, again):
+            if _apart(asked, changed, FIRST) > tolerance >= _apart(asked, again, FIRST):
                 told = f"its prediction at position {first} changed when only later tokens did"
                 raise InputError(f"model {name}: must be causal; {told}")
             return
     if failed is not None:
         told = f"its forward fails on a sequence that continues as another one does ({accident(failed)})"
         warnings.warn(f"model {name}: could not test whether it is causal, as {told}", stacklevel=1)
+
+
+@torch.no_grad()
+def require_alone(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) -> None:
+    """Refuse a model whose prediction for an episode depends on the others in its batch: its score would be of the
+    batch.  One that gives something else when merely asked twice is random, and only warned of."""
+    two = tunnel.sample(2, dtype=torch.float32).inputs.to(device_of(model))
+    with evaluation_mode([model]), _precisions(model) as eps:
+        asked, again = (model(two.tokens, two.features, two.readout).double() for _ in range(2))
+        try:
+            singles = [model(one.tokens, one.features, one.readout).double() for one in (two[:1], two[1:])]
+        except (Exception, SystemExit) as error:
+            raise InputError(f"model {name}: forward failed on one episode alone ({accident(error)})") from error
+    tolerance = max(LOOKAHEAD, 8 * max(eps, default=0.0))
+    if _apart(asked, again) > tolerance:
+        told = "draws random numbers in evaluation mode, so no score of it comes out twice"
+        warnings.warn(f"model {name}: {told}", stacklevel=1)
+    elif _apart(asked, torch.cat(singles)) > tolerance:
+        told = "what it predicts for an episode changed with the other episodes in the batch: must not depend on them"
+        raise InputError(f"model {name}: {told}")
 
 
 def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> list[Inputs]:
@@ -183,11 +205,11 @@ def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> list[In
     return found
 
 
-def _apart(a: Tensor, b: Tensor) -> float:
-    """The largest difference at the first readout, in units of the largest finite logit of all readouts: a model that
-    mixes all positions and takes the later ones out again (by Fourier transform) rounds in proportion to all."""
+def _apart(a: Tensor, b: Tensor, readouts: slice = slice(None)) -> float:
+    """The largest difference at some readouts, in units of the largest finite logit of all: a model that mixes all
+    positions and takes the later ones out again (by Fourier transform) rounds in proportion to all."""
     scale = torch.stack([a, b]).nan_to_num(0.0, 0.0, 0.0).abs().max().clamp_min(1e-30)
-    a, b = a[:, 0], b[:, 0]
+    a, b = a[:, readouts], b[:, readouts]
     return float(torch.where(a == b, 0.0, (a - b).abs()).max() / scale)  # infinities may be equal
 
 

@@ -19,16 +19,18 @@ from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
-from windtunnel.models.adapt import require_causal
+from windtunnel.models.adapt import require_alone, require_causal
 from windtunnel.models.build import seeded
 from windtunnel.models.compiled import specialised
 from windtunnel.models.registry import Factory, is_ours
+from windtunnel.training import same_code
 from windtunnel.training.batch_halves import in_halves, one_thread, worth_halving
 from windtunnel.training.batch_stages import Stage, stage_at
 from windtunnel.training.optimiser import Stepper, finish_together
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.schedule import rate_table
 from windtunnel.tunnels import STREAMS, Source
+from windtunnel.tunnels.checking import is_foreign
 
 _TRAIN = STREAMS.index("train")
 _NOISE = len(STREAMS)  # a stream that no episode comes from: what a model of one's own draws while it trains
@@ -179,7 +181,9 @@ class Network:
         """KL and per-sequence entropy error in bits on the validation stream, of the weights that would be kept."""
         with self._noise(), self._threads():
             if not self._ours:  # again, as fresh weights may hide it: a head of zeros says the same whatever it reads
-                require_causal(cast(models.SequenceModel, self.model), self.recipe.tunnel, self.recipe.model)
+                model = cast(models.SequenceModel, self.model)
+                require_causal(model, self.recipe.tunnel, self.recipe.model)
+                require_alone(model, self.recipe.tunnel, self.recipe.model)
             return self._scores()
 
     def _scores(self) -> dict[str, float]:
@@ -222,6 +226,19 @@ class Network:
         found = {name: value.detach().clone().contiguous() for name, value in self.model.state_dict().items()}
         self._swap_average()
         return found
+
+    def predictions(self, kept: bool) -> str:
+        """A few, by which changed code is found out (`same_code`): of the weights to keep, or as training has them.
+        Nothing where model and tunnel are ours."""
+        if self._ours and not is_foreign(self.recipe.tunnel):
+            return ""
+        if not kept:
+            return same_code.predictions(self.model, self.recipe.tunnel)
+        self._swap_average()
+        try:
+            return same_code.predictions(self.model, self.recipe.tunnel)
+        finally:
+            self._swap_average()
 
     def state(self) -> dict[str, Tensor]:
         """All that the next step depends on, by name; live tensors."""

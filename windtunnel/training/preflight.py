@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from windtunnel.accidents import accident
 from windtunnel.errors import InputError, require
-from windtunnel.models.adapt import copied, require_untouched
+from windtunnel.models.adapt import Adapted, copied, require_untouched
 from windtunnel.models.base import SequenceModel
 from windtunnel.models.build import build, seeded
 from windtunnel.models.describe import describe
@@ -47,6 +47,7 @@ def rehearse(recipe: Recipe, factory: Factory | None) -> Shape:
         allowed = "a function that builds a new module at every call; two calls returned the same weights"
         require(not shared, "model", recipe.model, allowed)
         _require_storable(network, recipe.model)
+        _require_room_for_steps(network, recipe.model)
         _require_gradient(network, recipe)
     return Shape(_spec(network), describe(network).params)
 
@@ -66,6 +67,16 @@ def _require_storable(network: nn.Module, name: str) -> None:
             save({field: torch.empty(0, dtype=value.dtype)})
         except KeyError:
             raise InputError(f"model {name}: {field} is {value.dtype}: must be of a dtype safetensors knows") from None
+
+
+def _require_room_for_steps(network: nn.Module, name: str) -> None:
+    """Raise for trained weights in float16: small gradients are 0 there, large ones infinite, and it would look as if
+    the learning rate were to blame."""
+    for field, weight in network.named_parameters():
+        if weight.requires_grad and weight.dtype == torch.float16:
+            called = field.removeprefix("module.") if isinstance(network, Adapted) else field
+            allowed = "float32, float64 or bfloat16 (precision = bfloat16 computes in half precision by itself)"
+            raise InputError(f"model {name}: {called} is float16: weights to be trained must be {allowed}")
 
 
 def _require_gradient(network: nn.Module, recipe: Recipe) -> None:

@@ -16,10 +16,12 @@ from torch import Tensor, nn
 from windtunnel import models, tunnels
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, Unregistered, require_choice
+from windtunnel.models.adapt import Adapted
 from windtunnel.models.registry import Factory
 from windtunnel.training.files import require_path
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.recipe import Recipe
+from windtunnel.training.same_code import require_same
 from windtunnel.tunnels import Tunnel
 
 
@@ -109,12 +111,13 @@ class Run:
         if self._weights is not None and step is None:
             if seed not in self._weights:
                 raise InputError(f"run: seed {seed} has no weights yet")
-            weights = self._weights[seed]
+            weights, saved, step = self._weights[seed], "", self._step or 0
         else:
             rungs = self.folder.seed(seed).ladder()
             if not rungs:
                 raise InputError(f"{self.path}: seed {seed} has no weights yet")
-            weights = self.folder.seed(seed).weights(rungs[-1] if step is None else step)
+            step = rungs[-1] if step is None else step
+            weights, saved = self.folder.seed(seed).weights(step), self.folder.seed(seed).predictions(step)
         spec = self.folder.spec() if self.path is not None and self._factory is None else None
         if spec is not None:
             network: nn.Module = models.from_spec(spec)
@@ -126,13 +129,11 @@ class Run:
                     "windtunnel.models.register or load(…, model=…), or on the command line --plugin MODULE"
                 )
             network = models.build(made_by, self.tunnel, **self.recipe.model_options)
-        try:
-            network.load_state_dict(weights)
-        except RuntimeError:  # says which tensors, in as many lines
-            raise InputError(
-                f"{self.path or 'run'}: the weights of seed {seed} must fit its model, but do not"
-            ) from None
-        return network.to(self.device).eval()
+        require_fitting(network, weights, f"{self.path or 'run'}: the weights of seed {seed}")
+        network.load_state_dict(weights)
+        network.to(self.device).eval()
+        require_same(saved, network, self.tunnel, self.recipe.model, self.path or Path(), step)
+        return network
 
     def checksums(self) -> list[str]:
         """SHA-256 of the files that hold the weights of `models`, in their order and without reading them.
@@ -200,6 +201,17 @@ class Run:
         """Wall-clock seconds of training and of set-up (building, compiling, capturing), over all sittings."""
         records = self._timings if self.path is None else self.folder.timings()
         return {kind: sum(record[f"{kind}_s"] for record in records) for kind in ("train", "setup")}
+
+
+def require_fitting(network: nn.Module, weights: dict[str, Tensor], what: str) -> None:
+    """Raise in one line, with the first tensor that differs, where weights are of another model."""
+    has = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    given = {name: tuple(value.shape) for name, value in weights.items()}
+    for name in (*has, *given):
+        if has.get(name) != given.get(name):
+            called = name.removeprefix("module.") if isinstance(network, Adapted) else name  # as its maker calls it
+            told = f"{called} is {given.get(name, 'missing')} in the file and {has.get(name, 'missing')} in the model"
+            raise InputError(f"{what} must fit its model, but do not: {told}; has its code changed?")
 
 
 def _kind(tunnel: Tunnel) -> str:

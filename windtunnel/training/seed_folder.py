@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from windtunnel.errors import InputError
+from windtunnel.training import same_code
 from windtunnel.training.files import (
     Damaged,
     append_line,
@@ -24,6 +25,7 @@ from windtunnel.training.files import (
     read_json,
     read_lines,
     read_tensors,
+    stored_metadata,
     write_bytes,
     write_json,
     write_tensors,
@@ -55,24 +57,37 @@ class SeedFolder:
         return listed
 
     # --- writing
-    def save_weights(self, step: int, weights: dict[str, Tensor], recipe: Recipe | None = None) -> None:
-        """A rung of the ladder, and the recipe that it is of."""
-        self._save("ladder", f"step-{step:08d}.safetensors", step, weights, recipe)
+    def save_weights(
+        self, step: int, weights: dict[str, Tensor], recipe: Recipe | None = None, predictions: str = ""
+    ) -> None:
+        """A rung of the ladder, the recipe that it is of, and what the weights predict (`same_code`)."""
+        self._save("ladder", f"step-{step:08d}.safetensors", step, weights, recipe, predictions)
 
-    def save_state(self, step: int, state: dict[str, Tensor], recipe: Recipe | None = None) -> None:
+    def save_state(
+        self, step: int, state: dict[str, Tensor], recipe: Recipe | None = None, predictions: str = ""
+    ) -> None:
         """A state to resume from.  The oldest beyond two is removed, after the new one is safe."""
-        self._save("resume", f"resume-{step:08d}.safetensors", step, state, recipe)
+        self._save("resume", f"resume-{step:08d}.safetensors", step, state, recipe, predictions)
         kept = {entry["file"] for entry in self._list()["resume"]}
         for path in self.path.glob("resume-*.safetensors"):  # also what a kill at this very point once left behind
             if path.name not in kept:
                 path.unlink(missing_ok=True)
 
-    def _save(self, kind: str, file: str, step: int, tensors: dict[str, Tensor], recipe: Recipe | None) -> None:
+    def _save(
+        self,
+        kind: str,
+        file: str,
+        step: int,
+        tensors: dict[str, Tensor],
+        recipe: Recipe | None,
+        predictions: str,
+    ) -> None:
         listed = self._list()
         if not (self.path / LIST).exists():  # first of all: weights without it are then no kill's, see `lost_list`
             write_json(self.path / LIST, listed)
         whose = {} if recipe is None else identity(self.path, recipe)
-        sha256 = write_tensors(self.path / file, tensors, {"step": str(step), **whose})
+        shown = {same_code.NAME: predictions} if predictions else {}
+        sha256 = write_tensors(self.path / file, tensors, {"step": str(step), **whose, **shown})
         kept = [entry for entry in listed[kind] if entry["step"] != step]
         kept = sorted([*kept, {"step": step, "file": file, "sha256": sha256}], key=lambda entry: entry["step"])
         listed[kind] = kept[-_KEPT:] if kind == "resume" else kept
@@ -151,6 +166,12 @@ class SeedFolder:
         """SHA-256 of the weights of a rung (default: the last), as listed; None where there is no such rung."""
         listed = [entry["sha256"] for entry in self._list()["ladder"] if step in (None, entry["step"])]
         return listed[-1] if listed else None
+
+    def predictions(self, step: int, kind: str = "ladder") -> str:
+        """What the weights of a rung, or of a state to resume from (kind "resume"), predicted when they were saved;
+        nothing where that was not written down."""
+        files = [self.path / entry["file"] for entry in self._list()[kind] if entry["step"] == step]
+        return stored_metadata(files[0]).get(same_code.NAME, "") if files else ""
 
     def weights(self, step: int) -> dict[str, Tensor]:
         """The weights of a rung, checked against their checksum."""

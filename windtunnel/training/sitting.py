@@ -69,10 +69,12 @@ class Sitting:
             if folder.exists() and not self._starts_over(folder):
                 standing = self._standing(folder)
                 standing.require_listed()
-                if standing.complete(self.factory) and Run(recipe, path=folder.path).finished:
-                    self.say(f"{folder.path} is finished ({recipe.steps} steps); nothing to do{self._own()}")
-                    return Run(recipe, path=folder.path, device=self.device, factory=self.factory)
-                self.say(f"continuing {folder.path} from step {standing.summary()}{self._own()}")
+                run = Run(recipe, path=folder.path, device=self.device, factory=self.factory)
+                if standing.complete(self.factory) and run.finished:
+                    _ = None if self._built_in else run.models  # says so where its code has changed
+                    self.say(f"{folder.path} is finished ({recipe.steps} steps); nothing to do")
+                    return run
+                self.say(f"continuing {folder.path} from step {standing.summary()}")
             else:
                 folder.require_known()
                 folder.create(recipe, *self.shape)
@@ -102,12 +104,9 @@ class Sitting:
         return Standing(self.recipe, folder, self.earlier, self.say)
 
     @property
-    def _ours(self) -> bool:
-        return is_ours(self.recipe.model, self.factory)
-
-    def _own(self) -> str:
-        """Of code that is not ours only the name is kept: who has edited it knows."""
-        return "" if self._ours else f" (if the code of {self.recipe.model} has changed since, use another folder)"
+    def _built_in(self) -> bool:
+        """Are model and tunnel ours?"""
+        return is_ours(self.recipe.model, self.factory) and not is_foreign(self.recipe.tunnel)
 
     def _starts_over(self, folder: RunFolder) -> bool:
         """Is the folder another recipe's, of which no step was trained?  Then it is cleared for this one.
@@ -154,7 +153,9 @@ class Sitting:
         if halted and folder is not None:
             require_finite(networks, folder, step, weights=True)
             for network in networks:
-                folder.seed(network.seed).save_state(step, network.state(), self.recipe)
+                folder.seed(network.seed).save_state(
+                    step, network.state(), self.recipe, network.predictions(kept=False)
+                )
         watch.tell(step)
         if folder is None:
             self.weights |= {network.seed: network.weights() for network in networks}
@@ -215,7 +216,7 @@ class Sitting:
         tunnels of the user's own one by one, as they may draw from torch's generator, which threads would share."""
         if self.device.startswith("cuda"):
             return None
-        return torch.get_num_threads() if self._ours and not is_foreign(self.recipe.tunnel) else 1
+        return torch.get_num_threads() if self._built_in else 1
 
     def _should_stop(self, stop: StopRequest) -> bool:
         late = self.max_minutes is not None and time.monotonic() - self.started > 60 * self.max_minutes
@@ -244,9 +245,9 @@ class Sitting:
         for network in networks:
             place = folder.seed(network.seed)
             if step in rungs:
-                place.save_weights(step, network.weights(), self.recipe)
+                place.save_weights(step, network.weights(), self.recipe, network.predictions(kept=True))
             if step % self.recipe.checkpoint_every == 0 or step == self.recipe.steps:
-                place.save_state(step, network.state(), self.recipe)
+                place.save_state(step, network.state(), self.recipe, network.predictions(kept=False))
 
 
 def _next_event(step: int, recipe: Recipe, rungs: set[int]) -> int:

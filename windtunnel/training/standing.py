@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from windtunnel.models.registry import Factory
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.lost_checkpoints import lost_list
 from windtunnel.training.network import Network
 from windtunnel.training.recipe import Recipe
+from windtunnel.training.same_code import require_same
+from windtunnel.training.seed_folder import SeedFolder
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,8 @@ class Standing:
                 complete = False
                 continue
             network = Network(self.recipe, seed, "cpu", factory)
-            network.restore(state[1])
-            place.save_weights(steps, network.weights(), self.recipe)
+            self._restore(network, place, *state)
+            place.save_weights(steps, network.weights(), self.recipe, network.predictions(kept=True))
             self.say(f"seed {seed}: the weights of step {steps} were missing or damaged, and are recreated")
         return complete
 
@@ -94,10 +98,16 @@ class Standing:
             if damage := place.cut_short(self.recipe, step):
                 self.say(f"{damage}; continuing without the missing part")
             if state is not None:
-                network.restore(state[1])
+                self._restore(network, place, *state)
             steps.add(step)
             place.forget_after(step)
         (step,) = steps
         if step >= 0 and len(self.recipe.seeds) > 1:
             self.say(f"seed {', '.join(str(n.seed) for n in networks)}: from step {step} of {self.recipe.steps}")
         return step
+
+    def _restore(self, network: Network, place: SeedFolder, step: int, state: dict[str, Tensor]) -> None:
+        """Raise where the network's code is not the one that the state was saved with."""
+        network.restore(state)
+        saved = place.predictions(step, "resume")
+        require_same(saved, network.model, self.recipe.tunnel, self.recipe.model, place.path, step)
