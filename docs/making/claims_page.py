@@ -10,7 +10,7 @@ import findings
 import primitives_part
 from tables import markdown
 
-from windtunnel.fidelity.intervals import alike
+from windtunnel.fidelity.printing import alike
 from windtunnel.study.folder.ledger import published, tally
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import AGAIN, BESIDE_SEEDS

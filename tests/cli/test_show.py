@@ -9,7 +9,7 @@ import pytest
 import windtunnel as wt
 from windtunnel.cli import show
 from windtunnel.cli.sample import _likeliest
-from windtunnel.fidelity.intervals import resolved
+from windtunnel.fidelity.printing import resolved
 
 
 def test_bars_known_answers():

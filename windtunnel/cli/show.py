@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel import __version__
 from windtunnel.cli import tables
 from windtunnel.cli.tables import Cell, lay_out, wrapped
-from windtunnel.fidelity.intervals import printed as number
+from windtunnel.fidelity.printing import printed as number
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,7 +12,8 @@ import numpy as np
 from torch import Tensor
 
 from windtunnel.fidelity.calibration import ByEntropy, Calibration, calibration_table, entropy_table
-from windtunnel.fidelity.intervals import Estimate, Scale, resolved, t_interval
+from windtunnel.fidelity.intervals import Estimate, Scale, t_interval
+from windtunnel.fidelity.printing import resolved
 from windtunnel.fidelity.tally import GAP, MEASURED, ExactTally, NetworkTally
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes

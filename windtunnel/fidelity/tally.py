@@ -11,7 +11,7 @@ from torch import Tensor
 
 from windtunnel.fidelity import calibration, metrics
 from windtunnel.fidelity.accumulate import BinnedSums, WeightedSums
-from windtunnel.fidelity.intervals import PoissonBootstrap
+from windtunnel.fidelity.bootstrap import PoissonBootstrap
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Episodes
 

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float64
 from torch import Tensor
 
-from windtunnel.fidelity.intervals import percentile_interval
+from windtunnel.fidelity.bootstrap import percentile_interval
 from windtunnel.geometry.measurement import Measurement
 
 REPLICATES = 400

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from windtunnel.fidelity import intervals
+from windtunnel.fidelity import printing
 from windtunnel.study.quantity import number
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -44,7 +44,7 @@ def alike(*values: Any, digits: int = 3) -> list[str]:
     (['0.00012', '0.000087', '0.00015'], ['5 × 10⁻¹', '1 × 10⁻⁹', '∞'], ['−0.12', '0', '–'])
     """
     found = [number(value) for value in values]
-    told = intervals.alike(*found, digits=digits)
+    told = printing.alike(*found, digits=digits)
     return [_told(text) if math.isfinite(value) else short(value) for value, text in zip(found, told, strict=True)]
 
 

@@ -22,13 +22,11 @@ from windtunnel.fidelity.intervals import (
     CONFIDENCE,
     Estimate,
     Scale,
-    alike,
-    beside_the_mean,
     exp_or_inf,
     geometric_mean,
-    resolved,
     t_interval,
 )
+from windtunnel.fidelity.printing import alike, beside_the_mean, resolved
 from windtunnel.geometry.measurement import number, plain
 
 Side = Literal["below", "above", "straddles"]

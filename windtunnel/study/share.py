@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.fidelity.intervals import resolved
+from windtunnel.fidelity.printing import resolved
 from windtunnel.study.quantity import Quantity, number, plain
 
 REALISED, ABSENT = 0.95, 0.10

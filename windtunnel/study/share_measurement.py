@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from windtunnel.fidelity.intervals import percentile_interval
+from windtunnel.fidelity.bootstrap import percentile_interval
 from windtunnel.fidelity.metrics import kl_bits
 from windtunnel.fidelity.predictor import checked_log_probs, evaluation_mode
 from windtunnel.study.quantity import Quantity

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from windtunnel.fidelity.intervals import alike
+from windtunnel.fidelity.printing import alike
 from windtunnel.study.quantity import Quantity, plain
 
 REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED = (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from windtunnel.errors import InputError, require, require_choice
-from windtunnel.fidelity.intervals import printed
+from windtunnel.fidelity.printing import printed
 from windtunnel.training.recipe import Recipe
 
 TRACKERS = ("none", "print", "tensorboard", "trackio", "wandb")
