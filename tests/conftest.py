@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 
@@ -12,6 +13,9 @@ import torch
 if find_spec("triton") is not None and not torch.cuda.is_available():
     # Read as Triton is imported, which anything may do; `tests/models/conftest.py` says what for.
     os.environ["TRITON_INTERPRET"] = "1"
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell hands it down so to what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 torch.set_num_threads(1)  # as under `make test`: seeds go one after the other unless a test asks for `threads`
 
