@@ -152,7 +152,7 @@ def test_of_very_many_choices_the_nearest_are_told():
         ("train hmm gru --out x", "linear-attention; or a model of your own, with --plugin MODULE"),
         ("train hmm transfomer --out x", "model = 'transfomer' (did you mean transformer?): must be one of"),
         ("evaluate hmm-transfomer", "hmm-transfomer (did you mean hmm-transformer?): there is no such folder, and no"),
-        ("inspect hmm-lstm --only key", "--only = 'key' (did you mean keys?): must name at least one of keys, "),
+        ("inspect hmm-lstm --only key", "--only = 'key' (did you mean keys?): must be one of keys, "),
         ("inspect hmm-lstm --only keys, heads", "'heads': must follow the comma without a space, as in keys,heads"),
         ("bench --what", "unknown option '--what': must be one of --device"),
         ("train urn lstm --replacement --out x", "--help` lists; --replacement is an option of bijection"),

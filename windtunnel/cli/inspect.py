@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +21,7 @@ from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.geometry.instruments import LADDER
 from windtunnel.mechanism import Survey, inspect, load_survey, save_survey
 from windtunnel.mechanism.inspect import settings_of
-from windtunnel.mechanism.survey import NAMES, Entry, selected, title
+from windtunnel.mechanism.survey import NAMES, selected, title
 from windtunnel.mechanism.survey_file import NAME, to_dict
 from windtunnel.training import Run
 from windtunnel.training.files import require_writable
@@ -66,21 +66,21 @@ def run(words: list[str]) -> None:
     require_int("--untrained", options.untrained, 0)
     check_seed(options.seed, "seed")
     only = None if options.only is None else [name for name in options.only.split(",") if name]
-    selected(only)  # a selection that matches nothing is refused before anything is loaded
+    wanted = selected(only)  # an unknown name is refused before anything is loaded
     subject = open_run(folder, "inspect", device=require_device(options.device or default_device()))
     settings: dict[str, Any] = {"episodes": options.episodes, "seed": options.seed, "untrained": options.untrained}
     place = Path("runs") / f"zoo-{folder}" if is_shipped(folder) else folder
     try:
         require_writable(place / NAME)
     except InputError:
-        found = None if options.replace else _finished(place, settings_of(subject, **settings), subject, only)
+        found = None if options.replace else _finished(place, settings_of(subject, **settings), subject, wanted)
         if found is None:  # there is something to measure, and no place for it
             raise
         _print(options, folder, subject, found, None, f"read: {place / NAME} (it cannot be written to)")
         return
     with locked(place, only=NAME):  # not the run's own lock: one that is being trained may be looked into
         alike = settings_of(subject, **settings)
-        earlier = _rest(place, alike, selected(only)[0]) if options.replace else _earlier(place, alike)
+        earlier = _rest(place, alike, wanted) if options.replace else _earlier(place, alike)
         kept: list[Path] = []
         with stages() as progress:
             try:
@@ -91,7 +91,7 @@ def run(words: list[str]) -> None:
             except KeyboardInterrupt:
                 show.print_text(_stopped(options.replace, bool(kept)))
                 raise
-        survey = whole.of(selected(only)[0])
+        survey = whole.of(wanted)
         if not any(survey.measurements()):
             raise InputError(f"{folder}: nothing could be measured: {_reasons(survey)}")
         path = save_survey(whole, place)
@@ -129,12 +129,11 @@ def _stopped(replace: bool, kept: bool) -> str:
     return f"stopped: what has been measured is kept; run {again} to resume"
 
 
-def _finished(place: Path, settings: dict[str, Any], subject: Run, only: list[str] | None) -> Survey | None:
+def _finished(place: Path, settings: dict[str, Any], subject: Run, wanted: list[str]) -> Survey | None:
     """What was asked for, where all of it was measured in the same way before; otherwise None.
 
     What could not be measured, and did not break down, counts: it would be tried again only where there is room.
     """
-    wanted, strangers = selected(only)
     whole = _earlier(place, settings)
     if whole is None:
         return None
@@ -143,8 +142,7 @@ def _finished(place: Path, settings: dict[str, Any], subject: Run, only: list[st
     found = whole.of(wanted)
     if asked - found.seconds.keys() or found.broken or not any(found.measurements()):
         return None
-    entries = [entry for entry in found.entries if entry.instrument in wanted]
-    return replace(found, entries=[*entries, *(Entry(one.name, None, one) for one in strangers)])
+    return found
 
 
 def _earlier(place: Path, settings: dict[str, Any]) -> Survey | None:

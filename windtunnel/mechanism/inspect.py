@@ -56,14 +56,14 @@ def inspect(
     """Survey every network of a run, on the device where it was loaded; or one network.
 
     tunnel     the world of a network; a run knows its own
-    only       names of instruments; all if None.  An unknown name is reported as missing, unless nothing else is left
+    only       names of instruments; all if None.  One that does not fit the subject is reported as missing
     episodes   how many to draw from the test stream of `seed`; those of other worlds come from that of the next seed
     untrained  how many untrained twins serve as a null
     progress   called before each instrument with its name, how many are done and how many there are
     earlier    a survey with the same settings: what it has measured is kept, not measured again
     keep       called with the survey after each instrument, so that it can be saved as it grows
     """
-    wanted, strangers = selected(only)
+    wanted = selected(only)
     require_int("episodes", episodes, 2)
     require_int("untrained", untrained, 0)
     check_seed(seed, "seed")
@@ -72,7 +72,6 @@ def inspect(
     settings = settings_of(subject, episodes, seed, untrained, tunnel)
     survey = _begun(settings, wanted, earlier)
     survey.environment.update(environment(device))
-    survey.entries.extend(Entry(missing.name, None, missing) for missing in strangers)
     jobs = [(of_seed, name) for of_seed in networks for name in wanted if name != LADDER]
     plan = [(of_seed, name) for of_seed, name in jobs if title(name, of_seed) not in survey.seconds]
     ladder = LADDER in wanted and LADDER not in survey.seconds

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.errors import InputError, did_you_mean
+from windtunnel.errors import InputError, require_choice
 from windtunnel.geometry.instruments import INSTRUMENTS as GEOMETRY
 from windtunnel.geometry.instruments import LADDER, Instrument
 from windtunnel.geometry.measurement import Measurement, Missing
@@ -73,9 +73,9 @@ class Survey:
         return {job: names[job] for job in self.seconds if job in names}
 
     def of(self, instruments: Iterable[str]) -> Survey:
-        """The part that some instruments have found; names that are no instruments stay, with the reason."""
+        """The part that some instruments have found."""
         wanted = set(instruments)
-        entries = [entry for entry in self.entries if entry.instrument in wanted or entry.instrument not in NAMES]
+        entries = [entry for entry in self.entries if entry.instrument in wanted]
         settings = self.settings | {"instruments": [name for name in self.settings["instruments"] if name in wanted]}
         seconds = {job: self.seconds[job] for job, name in self._timed().items() if name in wanted}
         return Survey(settings, entries, seconds, self.environment)
@@ -112,15 +112,13 @@ def title(instrument: str, seed: int | None) -> str:
     return instrument if seed is None else f"{instrument}, seed {seed}"
 
 
-def selected(only: Iterable[str] | None) -> tuple[list[str], list[Missing]]:
-    """The instruments asked for, in the order they run, and a line for each name that is none."""
+def selected(only: Iterable[str] | None) -> list[str]:
+    """The instruments asked for, in the order they run; a name that is none is refused, whatever stands beside it."""
     if only is None:
-        return list(NAMES), []
+        return list(NAMES)
     asked = [only] if isinstance(only, str) else list(only)
-    wanted = [name for name in NAMES if name in asked]
-    every, strangers = ", ".join(NAMES), [name for name in asked if name not in NAMES]
-    hints = {name: did_you_mean(name, NAMES) for name in strangers}
-    if not wanted:
-        hint = hints[strangers[0]] if len(strangers) == 1 else ""
-        raise InputError(f"only = {','.join(asked)!r}{hint}: must name at least one of {every}")
-    return wanted, [Missing(name, f"no such instrument{hints[name]}: must be one of {every}") for name in strangers]
+    if not asked:
+        raise InputError(f"only = '': must name at least one of {', '.join(NAMES)}")
+    for name in asked:
+        require_choice("only", name, NAMES)
+    return [name for name in NAMES if name in asked]
