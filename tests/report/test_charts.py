@@ -200,7 +200,11 @@ def test_the_headline_names_who_realises_what(source):
             record["share"] |= {"mean": centre, "low": centre - 0.01, "high": centre + 0.005, "over": "sequences"}
             record["base_bits"] = 1.0  # a primitive that is worth less than 0.3 bits is void
     line = realised(replace(source, cells=cells))
-    assert line == "Transformer realises accumulation and binding; MLP realises no primitive."
+    assert line == "Transformer realises accumulation and binding; MLP realises no primitive (binding partial)."
+    mine = {name: cell | {"model": "own"} for name, cell in cells.items() if cell.get("model") == "mlp"}
+    own = {name.replace("mlp", "own"): cell for name, cell in mine.items()}
+    # a name that somebody registered is not ours to capitalise
+    assert realised(replace(source, cells=own)) == "`own` realises no primitive (binding partial)."
     another = deepcopy(next(c for c in cells.values() if c.get("model") == "transformer" and _tests(c) == "binding"))
     another["primitive"]["share"] |= {"mean": 0.5, "low": 0.49, "high": 0.51}
     cells["elsewhere-transformer"] = another | {"world": "elsewhere"}

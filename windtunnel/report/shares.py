@@ -6,7 +6,7 @@ Networks of a study have their shares in its cells; those of other runs in their
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -211,29 +211,48 @@ def depth(share: float) -> int:
 
 
 def realised(source: Source) -> str:
-    """Which architectures have which primitives, in one sentence; empty where none was measured.  A second, longer
-    chance counts instead of the first."""
+    """Which architectures have which primitives, and how it stands with the others, in one sentence; empty where none
+    was measured.  A second, longer chance counts instead of the first."""
     table = primitives(source)
-    has: dict[tuple[str, ...], list[str]] = {}
+    found: dict[tuple[tuple[str, ...], str], list[str]] = {}
     longer = {row.name.removesuffix(AGAIN): row.shares for row in table.rows if row.name.endswith(AGAIN)}
     for row in table.rows:
         if row.variant:
             continue
-        worlds: dict[str, list[bool]] = {}
+        worlds: dict[str, list[str]] = {}  # primitive -> a state for each world that tests it
         last = [again or one for one, again in zip(row.shares, longer.get(row.name, row.shares), strict=True)]
         for column, one in zip(table.columns, last, strict=True):
             if one is not None and one.state != "void":
-                worlds.setdefault(column.primitive, []).append(one.state == "realised")
+                worlds.setdefault(column.primitive, []).append(one.state)
         if worlds:
-            which = tuple(_in_worlds(p, worlds[p]) for p in PRIMITIVES if any(worlds.get(p, ())))
-            has.setdefault(which, []).append(SPOKEN.get(row.name, row.name))
+            has = tuple(_in_worlds(p, worlds[p]) for p in PRIMITIVES if "realised" in worlds.get(p, ()))
+            found.setdefault((has, _others(worlds)), []).append(_called(row.name))
     told = []
-    for which, names in sorted(has.items(), key=lambda item: -len(item[0])):
+    for (has, others), names in sorted(found.items(), key=lambda item: -len(item[0][0])):
         verb = "realise" if len(names) > 1 else "realises"
-        told.append(f"{enumerated(names)} {verb} {enumerated(which) if which else 'no primitive'}")
+        told.append(f"{enumerated(names)} {verb} {enumerated(has) if has else 'no primitive'}{others}")
     budget = ", within the steps that each was given" * ((source.head or {}).get("preset") == PRESET)
     line = f"{'; '.join(told)}{budget}."
     return line[:1].upper() + line[1:] if told else ""
+
+
+def _called(name: str) -> str:
+    """An architecture in a sentence; one of the user's own as it was registered, as code, which no capital changes."""
+    return SPOKEN.get(name, f"`{name}`")
+
+
+def _others(worlds: Mapping[str, Sequence[str]]) -> str:
+    """How it stands with the primitives that are realised in no world; nothing where there is none.
+
+    >>> _others({"accumulation": ["realised", "absent"], "transport": ["partial"], "binding": ["absent", "partial"]})
+    ' (transport partial, binding partial or absent)'
+    """
+    states: dict[str, list[str]] = {}
+    for primitive in PRIMITIVES:
+        if (found := {*worlds.get(primitive, ())}) and "realised" not in found:
+            states.setdefault(" or ".join(state for state in STATES if state in found), []).append(primitive)
+    told = ", ".join(f"{enumerated(names)} {state}" for state, names in states.items())
+    return f" ({told})" if told else ""
 
 
 def own_told(source: Source) -> str:
@@ -246,9 +265,10 @@ def own_told(source: Source) -> str:
     return f"{told[0]} (0 like B, the best predictor without it, 1 exact)." if len(told) == 1 else ""
 
 
-def _in_worlds(primitive: str, realised: list[bool]) -> str:
+def _in_worlds(primitive: str, states: Sequence[str]) -> str:
     """The primitive; and in how many worlds, where it is not in all that test it."""
-    return primitive if all(realised) else f"{primitive} ({sum(realised)} of {len(realised)} worlds)"
+    count = states.count("realised")
+    return primitive if count == len(states) else f"{primitive} ({count} of {len(states)} worlds)"
 
 
 def primitives_table(source: Source) -> Table:
