@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,12 +19,13 @@ from tests.report.demo import NAUGHTY
 from windtunnel.cli.main import main
 from windtunnel.errors import InputError
 from windtunnel.mechanism import inspect, save_survey
-from windtunnel.report import read
+from windtunnel.report import Asked, read
 from windtunnel.report.episodes import inflate
 from windtunnel.report.making import _usual
 from windtunnel.report.page import EPISODE_BYTES, embedded, episodes, render
 from windtunnel.report.sections import sections
 from windtunnel.report.subjects import _names
+from windtunnel.report.words import shareable
 from windtunnel.study import zoo
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.presets import plan_for
@@ -77,8 +79,21 @@ def test_embedded_json_cannot_end_its_element():
 
 def test_the_command_on_the_page_is_the_one_that_makes_it(demo):
     own = html.unescape(without_plotly((demo / "report.html").read_text()))
-    assert f"windtunnel report {demo} --no-zoo\n" in own
-    assert f"windtunnel reproduce --preset demo --out {demo}\n" in own
+    assert f"windtunnel report {demo.name} --no-zoo\n" in own
+    assert f"windtunnel reproduce --preset demo --out {demo.name}\n" in own
+
+
+def test_a_page_that_is_sent_on_names_no_folder_above_its_own(scratch):
+    found = read(scratch, with_zoo=False, asked=Asked(options=["--no-zoo", "--runs", str(scratch.parent / "more")]))
+    judged = [entry | {"outcome": "reproduced"} for entry in found.ledger]
+    text = without_plotly(render(replace(found, ledger=judged, judge=Path("/home/me/results/paper"))))
+    assert (
+        "Judged by the full-size study in <code>paper</code>" in text and "says the full-size study in paper." in text
+    )
+    assert f"windtunnel report {scratch.name} --no-zoo --runs more\n" in text and "Not here yet" in text
+    assert str(scratch.parent) not in text and "/home" not in text
+    near = render(replace(found, judge=Path("results/paper"), path=Path("here/study")))
+    assert "<code>results/paper</code>" in near and "windtunnel report here/study" in near
 
 
 def test_exhibits_outlive_the_networks(scratch, demo):
@@ -118,7 +133,7 @@ def test_networks_that_a_study_has_not_come_to_are_named(tmp_path):
     text = html.unescape(without_plotly(render(read(tmp_path / "begun", with_zoo=False))))
     count = len(plan_for("quick").cells)
     assert f"{count} of {count} networks of this study (small-urn-transformer" in text
-    assert f"windtunnel reproduce --preset quick --out {tmp_path / 'begun'}" in text
+    assert "windtunnel reproduce --preset quick --out begun" in text
     assert "windtunnel reproduce --preset paper</pre>" in text  # the full-size one goes into a folder of its own
 
 
@@ -179,7 +194,8 @@ def test_a_run_that_cannot_be_read_costs_only_itself(scratch):
     why = {"hmm-lstm": "format = None", "urn-transformer": "no recipe.json", "bijection-replacement-mlp": "JSON"}
     assert found.refused.keys() == why.keys() and set(found.exhibits).isdisjoint(why)
     for name, part in why.items():
-        assert part in str(found.refused[name]) and f"{name} ({found.refused[name]})" in html.unescape(render(found))
+        told = shareable(f"{name} ({found.refused[name]})", scratch)
+        assert part in told and told in html.unescape(render(found))
         assert f"{name}: left out: {found.refused[name]}" in said
     assert set(found.exhibits) == {"hmm-transformer", "bijection-replacement-transformer"}
     shutil.rmtree(scratch / "runs" / "hmm-transformer")

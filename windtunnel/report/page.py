@@ -14,6 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from windtunnel.report.chart import Table, to_plain
 from windtunnel.report.episodes import deflate, explained, fair_room, shortened
 from windtunnel.report.sections import Section, sections
 from windtunnel.report.source import Source
-from windtunnel.report.words import interval, short
+from windtunnel.report.words import interval, shareable, short
 from windtunnel.training.files import write_bytes
 
 HERE = Path(__file__).resolve().parent / "templates"
@@ -44,6 +45,7 @@ def render(source: Source) -> str:
 
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {"interval": interval, "short": short, "code": code}
+    environment.filters["shareable"] = partial(shareable, folder=source.path)
     parts = sections(source)
     tables = [verdicts.claims_table(source), shares.primitives_table(source)]
     tables += [making.recipes(source), making.machines(source)]

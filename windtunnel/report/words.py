@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from windtunnel.fidelity import printing
@@ -99,3 +101,18 @@ def listed(parts: Iterable[str], most: int = 8) -> str:
     parts = list(parts)
     rest = len(parts) - most
     return "; ".join(parts[:most]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def shareable(text: str, folder: Path) -> str:
+    """The text with only the last part of each absolute path: a page is made to be sent on, and tells no home folder.
+
+    What lies in the folder that the page is of keeps its place there, so that commands agree with each other.
+
+    >>> shareable("report /home/me/sc --runs=/home/me/a '/home/my own/b' ../c results/paper", Path("results"))
+    "report sc --runs=a 'b' ../c results/paper"
+    >>> shareable("inspect /home/me/sc/runs/mine && report /home/me/sc", Path("/home/me/sc"))
+    'inspect sc/runs/mine && report sc'
+    """
+    if folder.is_absolute():
+        text = text.replace(f"{folder.parent}/", "")
+    return re.sub(r"""(?<=')/[^']*/|(?<![^\s=(:`"])/(?:[^\s/'`"]+/)+""", "", text)
