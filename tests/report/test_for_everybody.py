@@ -51,6 +51,15 @@ def test_accessible_and_legible(browser, demo, width, scheme):
         assert seen.said == []
 
 
+def test_a_command_wraps_where_it_has_no_room(browser, demo):
+    """One that is cut shows nothing of it: `--ru` looks like all there is."""
+    with Watched(browser, demo / "report.html", viewport={"width": 400, "height": 800}) as seen:
+        widths = "nodes => nodes.map(pre => [pre.scrollWidth, pre.clientWidth])"
+        found = seen.page.locator("pre").evaluate_all(widths)
+        assert found and all(whole <= room for whole, room in found)
+        assert seen.page.locator(".lacks pre").count() and seen.page.locator("#made pre").count()
+
+
 def test_a_bar_of_sections_that_is_cut_says_that_there_is_more(browser, demo):
     sign = "() => getComputedStyle(document.querySelector('nav'), '::after').content"
     with Watched(browser, demo / "report.html", viewport={"width": 390, "height": 844}) as seen:
