@@ -20,15 +20,21 @@ from windtunnel.study.verdict import UNTESTED
 
 @dataclass(frozen=True)
 class Lack:
-    """Something that is not there, and the command that makes it; none where nothing can, and `what` says why."""
+    """Something that is not there, and the command that makes it; none where nothing can, and `what` says why.
+
+    fault  it should be there, and something is damaged or refused; else nobody has asked for it yet
+    """
 
     what: str
     command: str = ""
+    fault: bool = False
 
     @property
     def told(self) -> str:
         """On one line, unwrapped: a command is there to be copied."""
-        return f"missing: {self.what}: {self.command}" if self.command else f"not possible: {self.what}"
+        if not self.command:
+            return f"not possible: {self.what}"
+        return f"{'missing' if self.fault else 'not shown yet (optional)'}: {self.what}: {self.command}"
 
 
 STUDY, NETWORKS, LADDER = "study", "networks", "ladder"
@@ -175,7 +181,7 @@ def _in_vain(source: Source, name: str, kind: str) -> bool:
 def histories_lacking(source: Source) -> list[Lack]:
     """Runs whose training history is damaged: only training writes one."""
     return [
-        Lack(f"the training history of {name} ({why})", _anew(source))
+        Lack(f"the training history of {name} ({why})", _anew(source), fault=True)
         for name, record in source.exhibits.items()
         if (why := (record["history"] or {}).get("missing"))
     ]
@@ -225,5 +231,5 @@ def episodes_lacking(source: Source) -> list[Lack]:
         else:
             study = [source.asked.typed(*words) for words in commands(preset, source.path, source.cells)]
             command = " && ".join([shlex.join(["rm", "-r", str(own)]), *study])
-        found.append(Lack(f"{name} ({why})", command))
+        found.append(Lack(f"{name} ({why})", command, fault=True))
     return found
