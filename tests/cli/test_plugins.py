@@ -202,6 +202,7 @@ def test_a_page_of_a_run_that_needs_a_plugin_says_what_to_type(tunnel, model, tm
         done = windtunnel(tmp_path, *words)
         assert done.returncode == 2 and not (tmp_path / "all" / "own" / "report.html").exists()
         assert f"`windtunnel --plugin MODULE {' '.join(words)}`" in done.stderr.splitlines()[-1]
+        assert done.stderr.count("must be registered first") == 1
         assert "no study.json" not in done.stderr
     done = windtunnel(tmp_path, "report", "all", "--no-zoo")  # beside one that can be shown it is named
     assert done.returncode == 0 and "missing: own (" in done.stdout

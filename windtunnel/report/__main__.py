@@ -11,7 +11,7 @@ from pathlib import Path
 
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import InputError
-from windtunnel.report.exhibit import gather
+from windtunnel.report.exhibit import gather, tell_left_out
 from windtunnel.report.subjects import of_runs
 
 
@@ -22,8 +22,9 @@ def main() -> int:
     options = parser.parse_args()
     try:
         device = require_device(options.device)
-        subjects, _ = of_runs([options.folder / "runs"], device, _say)
-        found, _ = gather(options.folder, subjects, device, _say, must_keep=True)
+        subjects, damaged = of_runs([options.folder / "runs"], device)
+        found, refused = gather(options.folder, subjects, device, _say, must_keep=True)
+        tell_left_out(damaged | refused, _say)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

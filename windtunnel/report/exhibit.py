@@ -9,7 +9,7 @@ machine still gives the whole page.  `python -m windtunnel.report DIR` makes the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +89,15 @@ def gather(
         except InputError as error:  # one network that does not load, or does not fit its tunnel, costs only itself
             found.pop(name, None)
             refused[name] = error
-            say(f"{name}: left out: {error}")
             continue
         keep(folder, name, found[name], tell)
     return found, refused
+
+
+def tell_left_out(refused: Mapping[str, InputError], say: Callable[[str], None]) -> None:
+    """A line for each subject that cannot be shown."""
+    for name, why in refused.items():
+        say(f"{name}: left out: {why}")
 
 
 def keep(folder: Path, name: str, record: dict[str, Any], tell: Callable[[str], None] | None = None) -> None:

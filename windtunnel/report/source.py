@@ -17,7 +17,7 @@ from windtunnel.mechanism.survey_file import to_dict
 from windtunnel.report import subjects as find
 from windtunnel.report.command_line import Asked
 from windtunnel.report.curves import references
-from windtunnel.report.exhibit import gather
+from windtunnel.report.exhibit import gather, tell_left_out
 from windtunnel.report.own_shares import add_shares
 from windtunnel.report.palette import KEYS
 from windtunnel.report.subjects import Subject
@@ -154,10 +154,10 @@ def read(
     study = StudyFolder(path)
     here = path / "runs" if study.exists() else path
     places = [place for place in (here, *map(Path, runs)) if place != here or here.is_dir()]
-    own, damaged = find.of_runs(places, device, say)
+    own, damaged = find.of_runs(places, device)
     if not study.exists() and not own:  # before anything is looked into: that takes minutes
         if damaged:
-            raise InputError(_why_none(path, damaged, asked))
+            raise _none_shown(path, damaged, asked, say)
         raise InputError(f"{path}: must be a results folder (it has no study.json), or hold finished runs")
     zoo = {name: subject for name, subject in find.of_zoo().items() if name not in own} if with_zoo else {}
     head = study.head() if study.exists() else None
@@ -167,10 +167,12 @@ def read(
     exhibits, refused = gather(path, own, device, say)
     refused = damaged | refused
     if head is None and own.keys() <= refused.keys():  # a page of shipped networks is not what was asked for
-        raise InputError(_why_none(path, refused, asked))
+        raise _none_shown(path, refused, asked, say)
+    tell_left_out(refused, say)
     add_shares(path, exhibits, [mine for name, mine in own.items() if name not in {*cells, *refused}], device, say)
     if with_zoo:
         more, unread = gather(path, zoo, device, say)
+        tell_left_out(unread, say)
         exhibits, refused = {**exhibits, **more}, {**refused, **unread}
     kept = {
         name: record
@@ -180,12 +182,16 @@ def read(
     return Source(path, head, cells, ledger, kept, readings, refused, judge, asked, surveyed)
 
 
-def _why_none(path: Path, refused: Mapping[str, InputError], asked: Asked) -> str:
-    """Why none of the runs in a folder can be shown, in one line; with what to type where that can be said."""
-    name, why = next(iter(refused.items()))
-    others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+def _none_shown(path: Path, refused: Mapping[str, InputError], asked: Asked, say: Callable[[str], None]) -> InputError:
+    """Why none of the runs in a folder can be shown, in one line; with what to type where that can be said.
+
+    The line has the reason of the first run; `say` is told those of the others.
+    """
+    (name, why), *rest = refused.items()
+    tell_left_out(dict(rest), say)
+    others = f" (and {len(rest)} more)" if rest else ""
     again = f": `{asked.again(path, plugins=(MODULE,))}`" if isinstance(why, Unregistered) else ""
-    return f"{name}{others} cannot be shown: {why}{again}"
+    return InputError(f"{name}{others} cannot be shown: {why}{again}")
 
 
 def _judged(study: StudyFolder) -> tuple[list[dict[str, Any]], Path | None]:

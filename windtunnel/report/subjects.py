@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count
@@ -84,11 +84,9 @@ class Subject:
         return json.loads(json.dumps(known))
 
 
-def of_runs(
-    folders: Iterable[Path], device: str = "cpu", say: Callable[[str], None] = lambda line: None
-) -> tuple[dict[str, Subject], dict[str, InputError]]:
+def of_runs(folders: Iterable[Path], device: str = "cpu") -> tuple[dict[str, Subject], dict[str, InputError]]:
     """Every finished run at or below these folders, each once however often it is given; and those that cannot be
-    read, being damaged or in want of a plugin: name -> why.  `say` is told of the latter."""
+    read, being damaged or in want of a plugin: name -> why."""
     require_device(device)  # else no run could be loaded, and each be called damaged
     found: dict[Path, tuple[Path, Path, Run | InputError]] = {}
     for folder in folders:
@@ -102,7 +100,6 @@ def of_runs(
     for name, (*_, run) in zip(_names([(folder, place) for folder, place, _ in found.values()]), found.values()):
         if isinstance(run, InputError):
             refused[name] = run
-            say(f"{name}: left out: {run}")
         else:
             subjects[name] = Subject(name, run.recipe, run, run.checksums())
     return subjects, refused
