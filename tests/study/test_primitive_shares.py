@@ -122,6 +122,14 @@ def test_a_tunnel_of_ones_own_says_itself_what_it_tests(says):
     assert (found.primitive, found.base) == ("binding", "nothing") and 0 < found.share.mean < 1
 
 
+class Declared(wt.tunnels.Tunnel):
+    """A tunnel of one's own that declares a primitive and has no trial."""
+
+    primitives = ("accumulation",)
+    classes, vocabulary, feature_width, positions, readouts, hypotheses_log2 = 2, 2, 0, 3, 3, 1.0
+    episodes = draw = None
+
+
 # --- what is wrong is told in one line
 @pytest.mark.parametrize(
     ("subject", "tunnel", "told"),
@@ -138,6 +146,7 @@ def test_a_tunnel_of_ones_own_says_itself_what_it_tests(says):
         (Window(URN), None, "tunnel = None: must be a tunnel, .* bring their own"),
         (UNIFORM, "urn", "tunnel = 'urn': must be a tunnel"),
         (UNIFORM, wt.tunnels.HMM(), "must be one that tests a primitive: Urn, Bijection"),
+        (UNIFORM, Declared(), r"must have a trial, added by @wt\.study\.trial\.register; .* is not enough"),
         (nn.Linear(2, 2), URN, "model Linear: forward must take"),
         (Window(wt.tunnels.Urn(symbols=4)), URN, "model Window"),
         (Ahead(URN), URN, "model Ahead: must be causal"),

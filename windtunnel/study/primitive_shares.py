@@ -21,7 +21,7 @@ from windtunnel.fidelity.evaluate import unpack
 from windtunnel.models.evaluate import wrapped
 from windtunnel.study.share import Share
 from windtunnel.study.share_measurement import Sharing
-from windtunnel.study.trials import trial_of
+from windtunnel.study.trials import trial, trial_of
 from windtunnel.tunnels import Tunnel
 
 
@@ -64,6 +64,9 @@ def shares(
     """The share that each of several subjects realises, by name and on the same episodes; all else as `primitives`."""
     require(isinstance(subjects, Mapping), "subjects", subjects, "subjects by name; `primitives` takes one by itself")
     asked = trial_of(tunnel)
+    if trial.dispatch(type(tunnel)) is trial.dispatch(object):
+        alone = "what it declares as `primitives` alone is not enough (see CONTRIBUTING.md, Add a tunnel, 5)"
+        raise InputError(f"tunnel = {tunnel!r}: must have a trial, added by @wt.study.trial.register; {alone}")
     if asked is None:
         known = "Urn, Bijection, HMM(dynamics='rotating'), Recall(noise=0)"
         own = "for your own there is wt.study.trial, see examples/new_tunnel.py"
