@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from tests.models.cases import TUNNELS, VARIANTS, every_variant
+from tests.models.cases import TUNNELS, VARIANTS, Bag, every_variant
 from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.models.base import Sizes
@@ -93,6 +93,13 @@ def test_impossible_targets_name_the_nearest_size():
     nearest = int(str(error.value).rsplit(" ", 1)[1].replace(",", ""))
     assert nearest > 100_000  # and it is reachable:
     models.build("transformer", Bijection(), params=nearest, depth=6, width=192)
+
+
+def test_a_count_that_is_all_in_one_part_is_told_once():
+    """A model of one's own is one part to us: `= module 20,357` says nothing."""
+    tunnel = Bijection(symbols=3, length=3)
+    model = models.build(Bag, tunnel)
+    assert str(models.describe(model)).endswith(f": {count(model):,} parameters")
 
 
 def test_count_is_told_with_a_breakdown():

@@ -30,7 +30,8 @@ class Description:
     def __str__(self) -> str:
         shape = ", ".join(f"{field}={value}" for field, value in self.shape.items())
         parts = " + ".join(f"{part} {count:,}" for part, count in self.parts.items())
-        return f"{self.name}({shape}): {self.params:,} parameters = {parts}"
+        equals = f" = {parts}" if len(self.parts) > 1 else ""  # one part is the whole
+        return f"{self.name}({shape}): {self.params:,} parameters{equals}"
 
 
 def describe(model: nn.Module) -> Description:
