@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, cast
 
@@ -69,13 +69,22 @@ def _listed(word: str, choices: list[str], most: int = 300) -> str:
     """All choices, or where that takes more than so many letters the five nearest to the word and their number.
 
     >>> _listed("b", ["a", "b"]), _listed("c1", [f"c{k}" for k in range(5)] + ["d"] * 9, most=9)
-    ('a, b', 'c1, c4, c3, c2, c0, … (14 in all)')
+    ('a, b', 'c1, c0, c2, c3, c4, … (14 in all)')
     """
     every = ", ".join(choices)
     if len(every) <= most:
         return every
-    near = difflib.get_close_matches(word, choices, n=5, cutoff=0.0)
-    return f"{', '.join(near)}, … ({len(choices)} in all)"
+    return f"{', '.join(nearest(word, choices, cutoff=0.0))}, … ({len(choices)} in all)"
+
+
+def nearest(word: str, known: Sequence[str], n: int = 5, cutoff: float = 0.6) -> list[str]:
+    """`difflib.get_close_matches`, but names that are equally near stay in their own order, which difflib turns round.
+
+    >>> nearest("block.1", ["block.0", "block.1", "block.2", "head"], n=3)
+    ['block.1', 'block.0', 'block.2']
+    """
+    ratios = {name: difflib.SequenceMatcher(None, name, word).ratio() for name in known}
+    return sorted((name for name in ratios if ratios[name] >= cutoff), key=lambda name: -ratios[name])[:n]
 
 
 def whole_number(field: str, value: object, low: int, high: int | None = None) -> int:

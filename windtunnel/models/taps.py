@@ -19,14 +19,13 @@ without computing what leads to it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor
 
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, nearest
 
 Tap = Callable[[str, Tensor], Tensor]
 StepEdit = Callable[[int, Tensor], Tensor]
@@ -82,7 +81,7 @@ def require_matched(
 
 def _near(word: str, names: list[str]) -> str:
     """The names that a mistyped one may have been, or all of them: for a pattern, and where none is near."""
-    near = [] if any(sign in word for sign in "*?[@") else difflib.get_close_matches(word, names, n=5)
+    near = [] if any(sign in word for sign in "*?[@") else nearest(word, names)
     if near and len(near) < len(names):
         return f"{', '.join(near)}, … ({len(names)} in all, see model.taps())"
     return ", ".join(names) or "(no taps)"
