@@ -24,6 +24,17 @@ class TappedBag(Bag):
         return self.head(models.touch(tap, "bag", self.embedding(tokens).cumsum(1))[:, readout])
 
 
+class Returning(nn.Module):
+    """Returns nothing of some kind, as networks do that give a cache or a loss beside their logits."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+
+    def forward(self, tokens, features, readout):
+        return self.kind()
+
+
 @pytest.fixture
 def registered():
     models.register("bag", Bag)
@@ -126,10 +137,12 @@ def test_a_built_in_model_may_come_from_a_function():
             lambda tunnel: Bag(tunnel, extra=1),
             r"logits of shape \(2, 4, 5\): must be \(n, readouts, classes\) = \(2, 4, 4\)",
         ),
+        (lambda tunnel: Returning(tuple), r"returned a tuple: must be a tensor of logits \(n, K, C\) = \(2, 4, 4\)$"),
+        (lambda tunnel: Returning(dict), r"returned a dict: must be a tensor of logits \(n, K, C\) = \(2, 4, 4\)$"),
         (lambda tunnel: 5, "returned int: must be a torch.nn.Module"),
         (lambda tunnel: nn.Linear(3, 3), r"forward must take \(tokens, features, readout\)"),
     ],
-    ids=["shape", "type", "signature"],
+    ids=["shape", "tuple", "dict", "type", "signature"],
 )
 def test_a_wrong_factory_is_told_at_once(factory, message):
     with pytest.raises(InputError, match=message) as error:

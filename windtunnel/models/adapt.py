@@ -24,7 +24,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from windtunnel.accidents import accident, misfit
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, one_of_kind
 from windtunnel.fidelity.predictor import evaluation_mode
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.device import device_of
@@ -101,7 +101,10 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
         raise InputError(f"model {name}: forward failed on {_told(inputs)} ({accident(error)})") from error
     require_untouched(inputs, before, name)
     wanted = (2, tunnel.readouts, tunnel.classes)
-    got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+    if not isinstance(logits, Tensor):
+        allowed = f"a tensor of logits (n, K, C) = {wanted}"
+        raise InputError(f"model {name} returned {one_of_kind(logits)}: must be {allowed}")
+    got = tuple(logits.shape)
     if got != wanted:
         raise InputError(f"model {name} returned logits of shape {got}: must be (n, readouts, classes) = {wanted}")
     if _are_probabilities(logits):
