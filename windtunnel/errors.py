@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
@@ -37,6 +38,15 @@ def shown(value: object) -> str:
     if len(text.splitlines()) != 1:
         return one_of_kind(value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def require_name(field: str, value: object) -> None:
+    """Raise unless `value` can be typed on a command line and be part of a file's name.
+
+    >>> require_name("name", "running-mean_2.1")
+    """
+    allowed = "made of letters, digits, - _ and ., not beginning with - or ."
+    require(isinstance(value, str) and re.fullmatch(r"\w[\w.-]*", value) is not None, field, value, allowed)
 
 
 def one_of_kind(value: object) -> str:

@@ -10,8 +10,9 @@ from torch import nn
 
 import windtunnel as wt
 from tests.models.cases import TUNNELS, Bag, dense_inputs, every_tunnel, small
+from tests.tunnels.test_bad_input import UNFIT_NAMES
 from windtunnel import models
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, require_name
 from windtunnel.fidelity import baselines, evaluate
 from windtunnel.training import train
 from windtunnel.tunnels import HMM, Bijection
@@ -107,6 +108,14 @@ def test_built_in_names_cannot_be_taken():
         models.register("transformer", Bag)
     with pytest.raises(InputError, match=r"^factory = 3: must be a function"):
         models.register("three", 3)
+
+
+def test_a_name_that_no_command_or_file_can_have_is_refused():
+    for name in UNFIT_NAMES:
+        with pytest.raises(InputError, match=r"^name = .*: must be made of letters, digits, - _ and \., not beginning"):
+            models.register(name, Bag)
+    for name in (*models.names(), *wt.tunnels.names(), *wt.zoo.names(), "Größe_2.1"):
+        require_name("name", name)
 
 
 def test_names_and_summaries():

@@ -55,7 +55,6 @@ def planted():
         "slow": lambda tunnel: Counting(tunnel, 0.0),
         "slow-longer": lambda tunnel: Counting(tunnel, 0.0),
         "references": lambda tunnel: Counting(tunnel, 1.0),
-        "a/b": lambda tunnel: Counting(tunnel, 1.0),
         "ahead": lambda tunnel: Ahead(tunnel),
         "urns-only": lambda tunnel: Counting(tunnel, tunnel.colours),
     }
@@ -233,7 +232,6 @@ def test_the_budget_is_that_of_the_quick_study():
         (["counter", "urns-only"], {}, "in the world few-draws: model urns-only: its factory failed"),
         ("references", {}, "few-draws-references would be two things"),
         (["slow", "slow-longer"], {}, "few-draws-slow-longer would be two things"),
-        ("a/b", {}, "model = 'a/b': must be a name that a file can have"),
         ("counter", {"steps": 0}, "steps = 0: must be"),
         ("counter", {"longer": 0}, "longer = 0: must be"),
         ("counter", {"seeds": 0}, "seeds = 0: must be"),

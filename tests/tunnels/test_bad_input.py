@@ -179,6 +179,10 @@ def test_with_length_checks_again():
         Recall().with_length(30)
 
 
+UNFIT_NAMES: list = [3, ["mine"], "", "a/b", "../esc", "--out", ".hidden", "my net", "net\n"]
+"""As the names of a model or a tunnel: what no command line can be given, or no file be called."""
+
+
 def test_registry_errors():
     with pytest.raises(ValueError, match="tunnel = 'wind': must be one of bijection, hmm, recall, urn"):
         wt.tunnels.get("wind")
@@ -186,8 +190,8 @@ def test_registry_errors():
         wt.tunnels.register("hmm", HMM)
     with pytest.raises(ValueError, match="subclasses"):
         wt.tunnels.register("mine", int)  # type: ignore[arg-type]
-    for name in (3, ["mine"], ""):
-        with pytest.raises(ValueError, match=r"^name = .*: must be a word$"):
+    for name in UNFIT_NAMES:
+        with pytest.raises(ValueError, match=r"^name = .*: must be made of letters, digits, - _ and \., not beginning"):
             wt.tunnels.register(name, HMM)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="tunnel option = 'colour'"):
         wt.tunnels.from_dict({"name": "hmm", "colour": 3})

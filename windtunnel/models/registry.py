@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from windtunnel.errors import require, require_choice
+from windtunnel.errors import require, require_choice, require_name
 from windtunnel.models.base import SequenceModel
 from windtunnel.models.linear_attention import LinearAttention
 from windtunnel.models.lstm import LSTM
@@ -24,7 +24,7 @@ _REGISTERED: dict[str, Factory] = {}
 
 def register(name: str, factory: Factory) -> Factory:
     """Add your own architecture under a new name: a function from a tunnel to a module."""
-    require(isinstance(name, str) and name != "", "name", name, "a word")
+    require_name("name", name)
     require(name not in names(), "name", name, "a name that is not taken: " + ", ".join(names()))
     require_factory("factory", factory)
     _REGISTERED[name] = factory

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import Any
 
 from windtunnel.errors import InputError, require, require_choice
@@ -60,7 +59,6 @@ def require_models(models: object) -> list[str]:
     require(named, "models", models, f"one or more names, such as 'transformer' ({own})")
     for name in listed:
         require_choice("model", name, names())
-        require(PurePath(name).name == name, "model", name, "a name that a file can have, to go into a scorecard")
     twice = [name for name, count in Counter(listed).items() if count > 1]
     require(not twice, "models", ", ".join(twice), "given once each")
     return listed

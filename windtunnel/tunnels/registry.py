@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import asdict, fields
 from typing import Any
 
-from windtunnel.errors import InputError, require, require_choice
+from windtunnel.errors import InputError, require, require_choice, require_name
 from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.bijection import Bijection
 from windtunnel.tunnels.hmm import HMM
@@ -18,7 +18,7 @@ _TUNNELS: dict[str, type[Tunnel]] = {"bijection": Bijection, "hmm": HMM, "recall
 
 def register(name: str, cls: type[Tunnel]) -> type[Tunnel]:
     """Add your own tunnel (a frozen dataclass that subclasses `Tunnel`) under a new name."""
-    require(isinstance(name, str) and name != "", "name", name, "a word")
+    require_name("name", name)
     require(name not in _TUNNELS, "name", name, "a name that is not taken: " + ", ".join(_TUNNELS))
     ok = isinstance(cls, type) and issubclass(cls, Tunnel) and hasattr(cls, "__dataclass_fields__")
     require(ok, "cls", cls, "a dataclass that subclasses windtunnel.tunnels.Tunnel")
