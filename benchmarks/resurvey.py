@@ -20,6 +20,7 @@ from common import Parser, place, run, save
 
 from windtunnel.environment import environment
 from windtunnel.errors import InputError, require_choice
+from windtunnel.json_numbers import from_json
 from windtunnel.mechanism.inspect import REVISION
 from windtunnel.mechanism.survey import NAMES
 from windtunnel.study import zoo
@@ -27,7 +28,6 @@ from windtunnel.study.claim import judge
 from windtunnel.study.claims import CLAIMS
 from windtunnel.study.evidence import Evidence
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.quantity import number
 from windtunnel.study.running.surveying import job_names, jobs
 
 STUDY = Path(__file__).parents[1] / "results" / "paper"
@@ -87,14 +87,14 @@ def _apart(then: Reading, now: Reading) -> bool:
     """Do the intervals lie beside each other?  A reading without a number is as it was if both are."""
     if (then.get("value") is None) != (now.get("value") is None):
         return True
-    (low, high), (low_now, high_now) = ([number(reading[end]) for end in ("low", "high")] for reading in (then, now))
+    (low, high), (low_now, high_now) = ([from_json(reading[end]) for end in ("low", "high")] for reading in (then, now))
     return low > high_now or high < low_now
 
 
 def _shown(reading: Reading) -> bool:
     """Is it told from its strongest null?"""
     p_value = reading.get("p_value")
-    return p_value is not None and number(p_value) <= 0.05
+    return p_value is not None and from_json(p_value) <= 0.05
 
 
 def _moved(then: Reading, now: Reading) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _tell(rows: list[dict[str, Any]]) -> None:
 def _interval(ends: list[Any]) -> str:
     if ends[0] is None:
         return "no number"
-    value, low, high = map(number, ends)
+    value, low, high = map(from_json, ends)
     return f"{value:.4g} [{low:.4g}, {high:.4g}]"
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
+from windtunnel.json_numbers import from_json
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
 from windtunnel.study.primitive_rows import Row, in_order
-from windtunnel.study.quantity import number
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
 
@@ -83,13 +83,13 @@ def _panel(left: float, place: tuple[str, str], rows: list[Row | None]) -> list[
 def _marks(left: float, y: float, row: Row) -> list[str]:
     """One pale dot per seed; the interval and its mean, or, where seeds fall apart, their median."""
     (colour, shape, _), share = LOOKS[row.state], row.record["share"]
-    seeds = [number(value) for value in row.record["per_seed"]]
-    centre = number(row.record["median"] if row.record["bimodal"] else share["mean"])
+    seeds = [from_json(value) for value in row.record["per_seed"]]
+    centre = from_json(row.record["median"] if row.record["bimodal"] else share["mean"])
     parts = [_seed(left + _along(value), y, colour) for value in seeds if value >= LEAST]
     if LEAST <= centre and min(seeds, default=0.0) < LEAST:  # a seed beyond the edge, of others that are not
         parts.append(_shape("arrow", left + 5, y, colour, f"a seed at {min(seeds):.2f}", faint=True))
     if not row.record["bimodal"]:
-        low, high = (left + _along(number(share[end])) for end in ("low", "high"))
+        low, high = (left + _along(from_json(share[end])) for end in ("low", "high"))
         parts.append(_line(low, y, high, y, colour, thick=2))
     told = f"{row.subject}, {row.world}: {row.told}"
     if centre < LEAST:

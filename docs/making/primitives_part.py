@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tables import markdown
 
+from windtunnel.json_numbers import from_json
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.paper_plan import ARCHITECTURES
 from windtunnel.study.primitive_rows import Row, in_order
-from windtunnel.study.quantity import Quantity, number
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.share import ABSENT, REALISED, Share
 from windtunnel.study.trials import PRIMITIVES
 
@@ -102,14 +103,14 @@ def _sign(row: Row | None) -> str:
     if row.record["bimodal"]:
         return _by_seed(row)
     sign = FAILED if Share.of_record(row.record).failed and row.state != "void" else SIGNS[row.state]
-    return f"{sign} {number(row.record['share']['mean']):.3f}".replace("-", "−")
+    return f"{sign} {from_json(row.record['share']['mean']):.3f}".replace("-", "−")
 
 
 def _share(row: Row | None) -> str:
     if row is None:
         return ""
     if row.record["bimodal"]:
-        return f"{_by_seed(row)}, median {number(row.record['median']):.4g}"
+        return f"{_by_seed(row)}, median {from_json(row.record['median']):.4g}"
     return f"{row.spoken} {Quantity.of_record(row.record['share']).brief(digits=4)}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tables import commit_of, load, table
 
-from windtunnel.study.quantity import number
+from windtunnel.json_numbers import from_json
 
 FILE = Path("cpu") / "resurvey.json"
 
@@ -53,5 +53,5 @@ def _moved(network: str, one: dict[str, Any]) -> str:
 def _interval(ends: list[Any]) -> str:
     if ends[0] is None:
         return "no number"
-    value, low, high = map(number, ends)
+    value, low, high = map(from_json, ends)
     return f"{value:.3g} [{low:.3g}, {high:.3g}]"

@@ -112,7 +112,7 @@ def test_longer_than_trained(runs, output, monkeypatch):
     assert shown.count("equivalent window: ") == 2 and shown.count("KL by position: ") == 2
     for score in (whole, alone):
         kl = score.kl_bits
-        assert f"{show.number(kl.mean)}  " in shown and f"{show.number(kl.low)} to {show.number(kl.high)}" in shown
+        assert f"{show.printed(kl.mean)}  " in shown and f"{show.printed(kl.low)} to {show.printed(kl.high)}" in shown
     assert len(re.findall(r"95% interval .*\n .* over sequences ", shown)) == 2  # one seed
 
 
@@ -125,10 +125,10 @@ def test_longer_than_trained_names_every_baseline_once(runs, output, monkeypatch
         (row,) = re.findall(rf"^ {name} .*$", shown, re.MULTILINE)
         numbers = [word for word in row.split()[1:] if not word.startswith("±")]
         beyond = told["beyond"]["baselines"][name]
-        kl, error = (show.number(beyond[metric]["mean"]) for metric in ("kl_bits", "entropy_mae_bits"))
-        assert numbers[0] == show.number(score["kl_bits"]["mean"]) and numbers[-2:] == [kl, error]
+        kl, error = (show.printed(beyond[metric]["mean"]) for metric in ("kl_bits", "entropy_mae_bits"))
+        assert numbers[0] == show.printed(score["kl_bits"]["mean"]) and numbers[-2:] == [kl, error]
     (row,) = re.findall(r"^ constant entropy .*$", shown, re.MULTILINE)
-    ends = [show.number(part["entropy_yardstick_bits"]) for part in (told, told["beyond"])]
+    ends = [show.printed(part["entropy_yardstick_bits"]) for part in (told, told["beyond"])]
     assert row.split()[2:] == ends
     monkeypatch.setenv("COLUMNS", "80")
     assert max(map(len, output(*words).splitlines())) <= 80
@@ -145,10 +145,10 @@ def test_text(runs, output):
         "bijection: symbols 4, length 4, layout plain\n100 episodes, seed 1, stream test\n"
     )
     assert re.search(r"95% interval .*\n .* over seeds ", shown)
-    zero, one = map(show.number, score.kl_bits.per_seed)
+    zero, one = map(show.printed, score.kl_bits.per_seed)
     assert f"KL by seed: 0: {zero}, 1: {one}\n" in shown
     assert show.sparkline(score.kl_bits.per_position) in shown
-    assert re.search(rf"^ calibration error +{show.number(score.calibration.expected_error)} ", shown, re.MULTILINE)
+    assert re.search(rf"^ calibration error +{show.printed(score.calibration.expected_error)} ", shown, re.MULTILINE)
     rows = re.findall(r"^ (this run|uniform|set-complement|familiarity|constant entropy|exact belief) ", shown, re.M)
     assert rows == ["this run", "uniform", "set-complement", "familiarity", "constant entropy", "exact belief"]
     assert "equivalent window" not in shown and "beyond" not in shown

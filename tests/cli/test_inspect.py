@@ -76,10 +76,10 @@ def test_the_summary_shows_the_clearest_of_each_kind(place, inspected):
     strongest = min(found, key=lambda one: (one.p_value, one.nulls[one.strongest_null].mean() - one.value))
     rows = [line.split("  ") for line in shown.splitlines() if line.startswith(" bits lost to ablation ")]
     (cells,) = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    null = show.number(float(strongest.nulls[strongest.strongest_null].mean()))
+    null = show.printed(float(strongest.nulls[strongest.strongest_null].mean()))
     effect = [] if strongest.effect is None else [f"{strongest.effect:+.1f}"]
     place = "layer {layer}, {part}, by {method}".format(**strongest.where)
-    told = [place, show.number(strongest.value), null, strongest.strongest_null, *effect, told_p(strongest)]
+    told = [place, show.printed(strongest.value), null, strongest.strongest_null, *effect, told_p(strongest)]
     assert cells == ["bits lost to ablation", *told, str(len(found)), "ablate"]
     assert "not corrected for that choice" in shown and "--all" in shown and "docs/instruments.md" in shown
 
@@ -96,7 +96,7 @@ def test_of_equal_p_the_largest_is_shown_not_the_one_with_the_quietest_null(side
     found.append(planted(3, sign * 9.0, 5.0, "planted, KL"))  # of the same question, but in another unit
     monkeypatch.setitem(INSTRUMENTS, "ablate", lambda *given: found)
     shown, _ = inspected(place, "--only", "ablate")
-    assert re.search(rf"^ planted, R² +layer 0 +{show.number(sign * 0.2)} ", shown, re.MULTILINE)
+    assert re.search(rf"^ planted, R² +layer 0 +{show.printed(sign * 0.2)} ", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize("columns", ["80", "100", "160"])

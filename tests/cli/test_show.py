@@ -39,7 +39,7 @@ def test_sparkline_known_answers():
     ],
 )
 def test_numbers(value, text):
-    assert show.number(value) == text
+    assert show.printed(value) == text
 
 
 def test_likeliest():

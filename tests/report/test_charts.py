@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import windtunnel as wt
+from windtunnel.json_numbers import from_json
 from windtunnel.report import read, write_figures
 from windtunnel.report.beyond_charts import capacity, lengths
 from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series, tidy, to_plain
@@ -28,7 +29,7 @@ from windtunnel.report.source import Source
 from windtunnel.report.verdicts import headline, section_says, tally
 from windtunnel.report.words import enumerated, interval, listed, share, short
 from windtunnel.study.folder.results import StudyFolder
-from windtunnel.study.quantity import Quantity, number
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.share import Share
 from windtunnel.training import load
 from windtunnel.tunnels import HMM
@@ -332,7 +333,7 @@ def test_networks_of_several_tunnels_have_a_line_for_each(source):
     """Bits of different worlds do not compare, and a run may be called `first`."""
     names = {"first": "hmm-lstm", "second": "hmm-transformer", "other": "urn-transformer"}
     found = Source(source.path, exhibits={mine: source.exhibits[name] for mine, name in names.items()})
-    kl = {mine: number(found.exhibits[mine]["curves"]["kl_bits"]["mean"]) for mine in names}
+    kl = {mine: from_json(found.exhibits[mine]["curves"]["kl_bits"]["mean"]) for mine in names}
     best = min(("first", "second"), key=kl.__getitem__)
     assert headline(found) == [
         "3 networks in 2 tunnels.",

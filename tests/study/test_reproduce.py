@@ -12,8 +12,8 @@ import pytest
 
 from tests.study.micro import micro
 from windtunnel.errors import InputError
+from windtunnel.json_numbers import from_json
 from windtunnel.study import StudyFolder, reproduce
-from windtunnel.study.quantity import number
 from windtunnel.study.running import making
 from windtunnel.training import Diverged, files
 
@@ -90,7 +90,7 @@ def test_every_cell_says_which_of_how_many_it_is_and_of_what_each_kl_is(tmp_path
     ended = {line.partition(":")[0]: line for line in said if ": KL " in line}
     assert list(ended) == names
     cell, line = study.cell(names[2]), ended[names[2]]
-    kl, share = number(cell["conditions"]["home"]["metrics"]["kl_bits"]["mean"]), cell["primitive"]
+    kl, share = from_json(cell["conditions"]["home"]["metrics"]["kl_bits"]["mean"]), cell["primitive"]
     assert line.startswith(f"{names[2]}: KL {kl:.3g} bits at all readouts; binding ")
     ours = f"KL {share['kl_bits']:.4g} at the readouts that need it"
     assert f"{ours}, against {share['base_bits']:.3g} bits of familiarity, the best predictor without it" in line

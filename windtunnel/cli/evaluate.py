@@ -141,22 +141,22 @@ def _print_heading(folder: Path, subject: Run, score: Score, step: int | None) -
 def _print_result(subject: Run, result: Result) -> None:
     score = result.run
     aside = {
-        "entropy_mae_bits": f"constant entropy {show.number(score.entropy_yardstick_bits)}",
-        "curve_mae_bits": f"sampling alone {show.number(score.curve_mae_bits.floor or 0.0)}",
-        "accuracy": f"exact belief {show.number(score.exact_accuracy)}",
+        "entropy_mae_bits": f"constant entropy {show.printed(score.entropy_yardstick_bits)}",
+        "curve_mae_bits": f"sampling alone {show.printed(score.curve_mae_bits.floor or 0.0)}",
+        "accuracy": f"exact belief {show.printed(score.exact_accuracy)}",
     }
     rows = []
     for name, title in _METRICS.items():
         value = getattr(score, name)
-        rows.append([title, show.number(value.mean), show.interval(value), aside.get(name, "")])
-    rows.append(["calibration error", show.number(score.calibration.expected_error), "", ""])
+        rows.append([title, show.printed(value.mean), show.interval(value), aside.get(name, "")])
+    rows.append(["calibration error", show.printed(score.calibration.expected_error), "", ""])
     show.print_table("", ["run", "mean", f"95% interval\nover {score.kl_bits.over}", "for comparison"], rows, "lrrl")
     if score.episodes == 1 and score.kl_bits.over == "sequences":
         show.print_text("one episode has no interval over sequences: --episodes 2 or more gives one")
     if score.out_of_reach:
         show.print_text(OUT_OF_REACH, "bold")
     by_seed = zip(subject.recipe.seeds, score.kl_bits.per_seed, strict=True)
-    show.print_text("KL by seed: " + ", ".join(f"{seed}: {show.number(kl)}" for seed, kl in by_seed))
+    show.print_text("KL by seed: " + ", ".join(f"{seed}: {show.printed(kl)}" for seed, kl in by_seed))
     show.print_text("KL by position: " + _by_position(score.kl_bits.per_position))
     if result.window is not None:
         show.print_text(_window(result.window))
@@ -178,7 +178,7 @@ def _by_position(kl: np.ndarray) -> str:
     """A sparkline over the scored readouts, and its ends in numbers."""
     scored = np.flatnonzero(~np.isnan(kl))
     low, high = scored[kl[scored].argmin()], scored[kl[scored].argmax()]
-    least, most = (f"{show.number(float(kl[at]))} at readout {at + 1}" for at in (low, high))
+    least, most = (f"{show.printed(float(kl[at]))} at readout {at + 1}" for at in (low, high))
     return f"{show.sparkline(kl[scored])}  least {least}, most {most}"
 
 

@@ -8,10 +8,11 @@ from textwrap import fill, shorten
 from typing import Any
 
 from windtunnel.cli import show
+from windtunnel.json_numbers import from_json, to_json
 from windtunnel.report.words import listed
 from windtunnel.study.folder.ledger import tally
 from windtunnel.study.primitive_rows import Row, in_order
-from windtunnel.study.quantity import Quantity, number, plain
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.share import REALISED
 from windtunnel.study.verdict import UNTESTED
 from windtunnel.study.zoo import Checked
@@ -55,12 +56,12 @@ def _share_row(row: Row) -> list[str]:
     value, interval = share["mean"], f"{_number(share['low'])} to {_number(share['high'])}"
     if record["bimodal"]:  # a mean of successes and failures describes no network
         value, interval = record["median"], "median; seeds differ"
-    return [row.subject, row.spoken, _number(value), interval, seeds, _number(plain(row.left_bits))]
+    return [row.subject, row.spoken, _number(value), interval, seeds, _number(to_json(row.left_bits))]
 
 
 def _number(value: Any) -> str:
     """A number as JSON holds it: None for none, the string "inf" for infinity."""
-    return "–" if value is None else show.number(number(value))
+    return "–" if value is None else show.printed(from_json(value))
 
 
 def print_ledger(entries: Sequence[Mapping[str, Any]], everything: bool = False) -> None:
@@ -147,8 +148,8 @@ def print_zoo(checked: Sequence[Checked]) -> None:
     """Shipped networks, scored just now, beside their cards."""
     rows = []
     for one in checked:
-        card = f"{show.number(one.card.mean)}, {show.number(one.card.low)} to {show.number(one.card.high)}"
-        live = f"{show.number(one.live.mean)}, {show.interval(one.live)}"
+        card = f"{show.printed(one.card.mean)}, {show.printed(one.card.low)} to {show.printed(one.card.high)}"
+        live = f"{show.printed(one.live.mean)}, {show.interval(one.live)}"
         rows.append([one.name, live, card, "agrees" if one.agrees else "DIFFERS"])
     columns = ["network", "KL bits now, 95% interval", "KL bits on its card", ""]
     show.print_table("Shipped networks on fresh episodes", columns, rows, "lrrl")

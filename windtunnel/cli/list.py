@@ -13,8 +13,8 @@ from windtunnel.cli.flags import Switch
 from windtunnel.cli.parse import parse
 from windtunnel.errors import InputError
 from windtunnel.fidelity.baselines import SUMMARIES
+from windtunnel.json_numbers import from_json
 from windtunnel.study import zoo
-from windtunnel.study.quantity import number
 
 
 @dataclass(frozen=True)
@@ -76,5 +76,5 @@ def _shown(hypotheses_log2: float | str | None) -> str:
 def _network(name: str) -> str:
     known = zoo.card(name)
     model, tunnel = known["recipe"]["model"], known["recipe"]["tunnel"]["name"]
-    kl = number(known["scores"]["home"]["kl_bits"]["mean"])
+    kl = from_json(known["scores"]["home"]["kl_bits"]["mean"])
     return f"{model}, {known['parameters']:,} parameters, trained on {tunnel}: {kl:.2g} bits of KL"

@@ -84,7 +84,7 @@ class Bars:
     def log(self, seed: int, record: dict[str, Any]) -> None:
         step, task = record["step"], self.tasks[seed]
         self._begin(seed, step)
-        told = f"KL {show.number(record['kl_bits'])} bits"
+        told = f"KL {show.printed(record['kl_bits'])} bits"
         if "sequences_per_s" in record:
             told += f"  {record['sequences_per_s']:,.0f} sequences/s"
         self.bars.update(task, completed=step, told=told, left=self._left(seed, step))

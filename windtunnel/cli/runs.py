@@ -13,8 +13,8 @@ from windtunnel.cli.folders import require_folder
 from windtunnel.cli.parse import parse_folder
 from windtunnel.cli.tunnel import brief
 from windtunnel.errors import InputError, Unregistered
+from windtunnel.json_numbers import record_to_json
 from windtunnel.training import Recipe, Run, load
-from windtunnel.training.files import plain_record
 from windtunnel.training.folder import RunFolder
 from windtunnel.training.lock import is_locked
 from windtunnel.training.lost_checkpoints import lost_list
@@ -36,7 +36,7 @@ def run(words: list[str]) -> None:
     require_folder(folder)
     found = [_record(path) for path in run_folders(folder)]
     if options.json:
-        show.print_json({"runs": [plain_record(record) for record in found]})
+        show.print_json({"runs": [record_to_json(record) for record in found]})
     elif not found:
         show.print_text(f"no runs below {folder}")
     else:
@@ -121,7 +121,7 @@ def _row(record: dict[str, Any], folder: Path) -> list[str]:
         "" if parameters is None else f"{parameters:,}",
         f"{record['steps']}/{record['of']}",
         str(len(record["seeds"])),
-        "" if kl is None else f"{show.number(kl)}{earlier}",
+        "" if kl is None else f"{show.printed(kl)}{earlier}",
         f"{record['seconds']:.1f}",
         record["state"],
     ]

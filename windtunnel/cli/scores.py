@@ -21,7 +21,7 @@ def print_scores(scores: Mapping[str, Score], kind: str, beyond: Mapping[str, Sc
         columns, spare = [*columns, "KL\nbeyond", "entropy\nerror\nbeyond"], (*spare, columns[6])
     rows = _rows(scores, _cell, beyond)
     if not show.fits(columns, rows):
-        rows = _rows(scores, lambda value: show.number(value.mean), beyond)
+        rows = _rows(scores, lambda value: show.printed(value.mean), beyond)
     show.print_table("", columns, rows, "l" + "r" * (len(columns) - 1), spare=spare)
 
 
@@ -49,22 +49,22 @@ def _rows(
             _cell(score.kl_bits),
             cell(score.entropy_mae_bits),
             cell(score.curve_mae_bits),
-            show.number(score.curve_mae_bits.floor or 0.0),
+            show.printed(score.curve_mae_bits.floor or 0.0),
             cell(score.tv),
             cell(score.accuracy),
         ]
         for name, score in scores.items()
     ]
     exact = next(iter(scores.values()))  # the exact belief is the same in every score
-    rows.append(["constant entropy", "", show.number(exact.entropy_yardstick_bits), "", "", "", ""])
-    rows.append(["exact belief", "0", "0", "0", "", "0", show.number(exact.exact_accuracy)])
+    rows.append(["constant entropy", "", show.printed(exact.entropy_yardstick_bits), "", "", "", ""])
+    rows.append(["exact belief", "0", "0", "0", "", "0", show.printed(exact.exact_accuracy)])
     if beyond is None:
         return rows
     more = [[_cell(score.kl_bits), cell(score.entropy_mae_bits)] for score in beyond.values()]
-    more += [["", show.number(next(iter(beyond.values())).entropy_yardstick_bits)], ["0", "0"]]
+    more += [["", show.printed(next(iter(beyond.values())).entropy_yardstick_bits)], ["0", "0"]]
     return [[*row, *two] for row, two in zip(rows, more, strict=True)]
 
 
 def _cell(value: Estimate) -> str:
     """An interval over seeds is on a log scale, far from symmetric: ± would mislead, so the mean stands alone."""
-    return show.estimate(value) if value.over == "sequences" else show.number(value.mean)
+    return show.estimate(value) if value.over == "sequences" else show.printed(value.mean)

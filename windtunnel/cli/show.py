@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel import __version__
 from windtunnel.cli import tables
 from windtunnel.cli.tables import Cell, lay_out, wrapped
-from windtunnel.fidelity.printing import printed as number
+from windtunnel.fidelity.printing import printed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,13 +54,13 @@ def sparkline(values: Iterable[float]) -> str:
 def estimate(value: Estimate) -> str:
     """A mean and half the width of its interval, `0.0471 ±0.0009`."""
     if math.isinf(value.mean) or math.isnan(value.high - value.low):
-        return number(value.mean)
-    return f"{number(value.mean)} ±{number((value.high - value.low) / 2, digits=2)}"
+        return printed(value.mean)
+    return f"{printed(value.mean)} ±{printed((value.high - value.low) / 2, digits=2)}"
 
 
 def interval(value: Estimate) -> str:
     """`0.0461 to 0.0480`; nothing where there is none."""
-    return "" if math.isnan(value.low) else f"{number(value.low)} to {number(value.high)}"
+    return "" if math.isnan(value.low) else f"{printed(value.low)} to {printed(value.high)}"
 
 
 def drawn_from(episodes: int, seed: int, stream: str) -> str:

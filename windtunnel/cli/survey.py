@@ -114,10 +114,10 @@ def _summary_row(entry: Entry, found: Measurement, many: bool) -> list[str]:
     name = found.name.removesuffix(BEST)
     named = name if found.unit in ("", *name.split()) else f"{name}, {found.unit}"
     which = found.strongest_null
-    mean = "" if which is None else show.number(float(np.mean(found.nulls[which])))
+    mean = "" if which is None else show.printed(float(np.mean(found.nulls[which])))
     null = ["", ""] if which is None else [f"{ASKED[found.side]}{mean}", which]
     seed = [f"seed {entry.seed}"] if many and entry.seed is not None else []  # of a single one the heading tells
-    return [named, ", ".join([*brief(found.where), *seed]), show.number(found.value), *null, *_against(found)]
+    return [named, ", ".join([*brief(found.where), *seed]), show.printed(found.value), *null, *_against(found)]
 
 
 def brief(where: Mapping[str, object]) -> list[str]:
@@ -138,9 +138,9 @@ def _row(entry: Entry, found: Measurement) -> list[str]:
     where = ", ".join(f"{key} {_words(value)}" for key, value in found.where.items())
     if math.isnan(found.value):
         return [found.name, seed, where, "–", "", found.note, "", ""]
-    interval = "" if math.isnan(found.low) else f"{show.number(found.low)} to {show.number(found.high)}"
-    nulls = "; ".join(f"{name} {show.number(float(np.mean(sample)))}" for name, sample in found.nulls.items())
-    value = f"{show.number(found.value)} {found.unit}".rstrip()
+    interval = "" if math.isnan(found.low) else f"{show.printed(found.low)} to {show.printed(found.high)}"
+    nulls = "; ".join(f"{name} {show.printed(float(np.mean(sample)))}" for name, sample in found.nulls.items())
+    value = f"{show.printed(found.value)} {found.unit}".rstrip()
     return [found.name, seed, where, value, interval, nulls or found.note, *_against(found)]
 
 

@@ -18,8 +18,8 @@ from windtunnel.cli.recipe import RecipeFlags, recipe_from
 from windtunnel.cli.tunnel import describe, parse_tunnel
 from windtunnel.environment import default_device, require_device
 from windtunnel.errors import require_choice
+from windtunnel.json_numbers import record_to_json
 from windtunnel.training import Run, train
-from windtunnel.training.files import plain_record
 from windtunnel.training.recipes import default_preset
 from windtunnel.training.trackers import open_tracker
 
@@ -89,7 +89,7 @@ def _record(trained: Run, parameters: int) -> dict[str, Any]:
         "finished": trained.finished,
         "steps": trained.steps,
         "seconds": trained.seconds(),
-        "seeds": [plain_record(_last(trained, seed)) for seed in trained.recipe.seeds],
+        "seeds": [record_to_json(_last(trained, seed)) for seed in trained.recipe.seeds],
     }
 
 
@@ -105,7 +105,7 @@ def _print_table(trained: Run) -> None:
     rows = []
     for seed in recipe.seeds:
         last = _last(trained, seed)
-        scores = [show.number(last[name]) if name in last else "" for name in ("kl_bits", "entropy_mae_bits")]
+        scores = [show.printed(last[name]) if name in last else "" for name in ("kl_bits", "entropy_mae_bits")]
         rows.append([str(seed), f"{last['step']}/{recipe.steps}", *scores, f"{last['seconds']:.1f}"])
     show.print_text(f"{recipe.model} on {describe(recipe.tunnel)}", "bold")
     show.print_table("", ["seed", "step", "KL bits", "entropy error bits", "seconds"], rows, "rrrrr")

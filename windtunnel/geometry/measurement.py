@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import stdtr
 
 from windtunnel.errors import InputError
-from windtunnel.training.files import number, plain
+from windtunnel.json_numbers import from_json, to_json
 
 COUNTED = 19  # from this many draws on, a p-value is counted and, one-sided, can reach 0.05
 FREEDOM = 2  # degrees of freedom, at most, of the t that judges fewer
@@ -150,15 +150,15 @@ class Measurement:
         return {
             "name": self.name,
             "where": dict(self.where),
-            "value": plain(self.value),
-            "low": plain(self.low),
-            "high": plain(self.high),
+            "value": to_json(self.value),
+            "low": to_json(self.low),
+            "high": to_json(self.high),
             "over": self.over,
             "unit": self.unit,
-            "nulls": {name: [plain(v) for v in np.ravel(sample)] for name, sample in self.nulls.items()},
+            "nulls": {name: [to_json(v) for v in np.ravel(sample)] for name, sample in self.nulls.items()},
             "side": self.side,
             "strongest_null": self.strongest_null,
-            "effect": None if self.effect is None else plain(self.effect),
+            "effect": None if self.effect is None else to_json(self.effect),
             "p_value": self.p_value,
             "searched": self.searched,
             "note": self.note,
@@ -167,9 +167,9 @@ class Measurement:
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> Measurement:
         """The measurement that `to_dict` described; what can be computed from the rest is computed anew."""
-        fields: dict[str, Any] = {name: number(kept[name]) for name in ("value", "low", "high")}
+        fields: dict[str, Any] = {name: from_json(kept[name]) for name in ("value", "low", "high")}
         fields |= {name: kept[name] for name in ("name", "where", "over", "unit", "side", "searched", "note")}
-        nulls = {name: np.array([number(v) for v in sample]) for name, sample in kept["nulls"].items()}
+        nulls = {name: np.array([from_json(v) for v in sample]) for name, sample in kept["nulls"].items()}
         return cls(**fields, nulls=nulls, arrays=arrays or {})
 
 

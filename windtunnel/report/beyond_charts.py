@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from windtunnel.json_numbers import from_json
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.curves import references
 from windtunnel.report.source import Source
 from windtunnel.report.words import bits, enumerated, listed, short
 from windtunnel.study.evidence import Evidence
-from windtunnel.study.quantity import number
 
 _PAIRS = re.compile(r"pairs-(\d+)$")
 _LENGTH = re.compile(r"length-(\d+)(-beyond)?$")
@@ -63,7 +63,7 @@ def _by_length(name: str, source: Source, beyond: bool) -> Series | None:
     if not beyond and "metrics" in conditions.get("home", {}):
         found[source.networks[name]["recipe"]["tunnel"]["length"]] = conditions["home"]["metrics"]["kl_bits"]
     at = sorted(found)
-    mean, low, high = ([number(found[length][part]) for length in at] for part in ("mean", "low", "high"))
+    mean, low, high = ([from_json(found[length][part]) for length in at] for part in ("mean", "low", "high"))
     return Series(source.short(name), at, mean, low, high, source.model(name), "points", variant=source.variant(name))
 
 
@@ -76,7 +76,7 @@ def _baselines_by_length(world: str, source: Source, home: int | None) -> list[S
     for condition, length in at.items():
         scored = record.get(condition, {}).get("baselines", {})
         for base in references(scored):
-            found.setdefault(base, {})[length] = number(scored[base]["kl_bits"])
+            found.setdefault(base, {})[length] = from_json(scored[base]["kl_bits"])
     return [Series(base, sorted(kl), [kl[n] for n in sorted(kl)], role="reference") for base, kl in found.items()]
 
 

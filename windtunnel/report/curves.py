@@ -12,9 +12,10 @@ import numpy as np
 
 from windtunnel.errors import InputError
 from windtunnel.fidelity import Score, baselines, evaluate_all
+from windtunnel.json_numbers import to_json
 from windtunnel.models import describe
 from windtunnel.report.subjects import Subject
-from windtunnel.study.quantity import Quantity, plain
+from windtunnel.study.quantity import Quantity
 from windtunnel.tunnels import Tunnel
 
 EPISODES = 4096  # as many as `evaluate` takes, so that both say the same number
@@ -85,7 +86,7 @@ def curves(subject: Subject, device: str = "cpu") -> dict[str, Any]:
         "exact_entropy": _numbers(own[0].exact_entropy_curve),
         "model_entropy": [_numbers(score.model_entropy_curve[0]) for score in own],
         "calibration": _calibration(own),
-        "calibration_error": plain(float(np.mean([score.calibration.expected_error for score in own]))),
+        "calibration_error": to_json(float(np.mean([score.calibration.expected_error for score in own]))),
         "baselines": {name[6:]: _numbers(found[name].kl_bits.per_position) for name in scale},
     }
 
@@ -121,7 +122,7 @@ def history(subject: Subject) -> dict[str, Any] | None:
     found: dict[str, Any] = {"seconds": run.seconds()["train"], "steps": run.steps, "batch": run.recipe.batch}
     try:
         found["points"] = {
-            str(seed): [[r["step"], plain(r["kl_bits"])] for r in run.metrics(seed)] for seed in subject.seeds
+            str(seed): [[r["step"], to_json(r["kl_bits"])] for r in run.metrics(seed)] for seed in subject.seeds
         }
     except InputError as error:  # a damaged history costs itself alone: the networks are looked into all the same
         found |= {"points": {}, "missing": str(error)}
@@ -129,4 +130,4 @@ def history(subject: Subject) -> dict[str, Any] | None:
 
 
 def _numbers(values: Any) -> list[float | str | None]:
-    return [plain(float(f"{v:.6g}")) for v in np.asarray(values, dtype=float).ravel()]
+    return [to_json(float(f"{v:.6g}")) for v in np.asarray(values, dtype=float).ravel()]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.json_numbers import from_json
 from windtunnel.report.axes import LEAST
 from windtunnel.report.beyond_charts import INTERVALS, capacity, lengths
 from windtunnel.report.chart import Chart, Number, Panel, Series
 from windtunnel.report.curves import scored_on
 from windtunnel.report.source import Source
 from windtunnel.report.words import bits, enumerated, listed
-from windtunnel.study.quantity import number
 
 
 def fidelity_charts(source: Source) -> list[Chart]:
@@ -41,7 +41,7 @@ def distance(source: Source) -> Chart:
         names = sorted(names, key=lambda name: _finite(found[name]["mean"]))
         series = []
         for name in names:
-            mean, low, high = ([number(found[name][part])] for part in ("mean", "low", "high"))
+            mean, low, high = ([from_json(found[name][part])] for part in ("mean", "low", "high"))
             label = source.short(name)
             series.append(Series(label, mean, [label], low, high, source.model(name), "points", across=True))
         bases = source.scale(world)
@@ -117,7 +117,7 @@ def _without_a_place(lines: Sequence[Series]) -> list[str]:
     """Which lines are exact, or infinitely far off, at which steps: there a log axis has no place for them."""
     exact, endless = [], []
     for line in lines:
-        kl = [number(value) for value in line.y]
+        kl = [from_json(value) for value in line.y]
         exact += _at(line.name, [value <= LEAST for value in kl])
         endless += _at(line.name, [math.isinf(value) for value in kl])
     told = [f"Exact (0 bits), so without a place on a log axis: {enumerated(exact)}."] if exact else []
@@ -153,13 +153,13 @@ def _baselines(world: str, names: Sequence[str], source: Source, steps: int) -> 
     for name in names:
         if name in source.exhibits:
             found = source.exhibits[name]["curves"]["baselines"]
-            return [Series(base, along, list(map(number, kl)), role="reference") for base, kl in found.items()]
+            return [Series(base, along, list(map(from_json, kl)), role="reference") for base, kl in found.items()]
     return [Series(base, along, [level] * steps, role="reference") for base, level in source.scale(world).items()]
 
 
 def _banded(name: str, source: Source, curve: str) -> Series:
     """Mean over seeds, and the band from the least to the most."""
-    table = np.array([[number(v) for v in row] for row in source.exhibits[name]["curves"][curve]])
+    table = np.array([[from_json(v) for v in row] for row in source.exhibits[name]["curves"][curve]])
     steps = list(range(1, table.shape[1] + 1))
     return seed_band(source.short(name), steps, table, key=source.model(name), variant=source.variant(name))
 
@@ -196,7 +196,7 @@ def over_time(source: Source) -> Chart:
             past = source.exhibits[name]["history"]
             if past is None or not past["steps"]:
                 continue
-            rows = [[number(kl) for _, kl in points] for points in past["points"].values() if points]
+            rows = [[from_json(kl) for _, kl in points] for points in past["points"].values() if points]
             if not rows:
                 continue
             steps = [step for step, _ in max(past["points"].values(), key=len)]
@@ -216,5 +216,5 @@ def over_time(source: Source) -> Chart:
 
 
 def _finite(value: Any) -> float:
-    found = number(value)
+    found = from_json(value)
     return found if np.isfinite(found) else np.inf

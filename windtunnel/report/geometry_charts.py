@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.json_numbers import from_json
 from windtunnel.report.chart import Chart, Cloud, Heat, Panel, Series
 from windtunnel.report.fidelity_charts import seed_band
 from windtunnel.report.readings import Question, beside_nulls
 from windtunnel.report.source import Source
 from windtunnel.report.words import interval, listed, short
-from windtunnel.study.quantity import number
 
 KEYS = Question(
     "key-cosines",
@@ -176,7 +176,7 @@ def _settling(source: Source, name: str) -> str:
     found = [r for r in source.readings.get(name, ()) if r["name"] == "frame–precision dissociation"]
     if not found or found[0].get("value") is None:
         return ""
-    mean, *ends = (number(found[0].get(part)) for part in ("value", "low", "high"))
+    mean, *ends = (from_json(found[0].get(part)) for part in ("value", "low", "high"))
     when = "later" if mean >= 0 else "earlier"
     low, high = sorted(math.copysign(1, mean) * end for end in ends)
     size = {"mean": abs(mean)} if math.isnan(low + high) else {"mean": abs(mean), "low": low, "high": high}

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.json_numbers import from_json
 from windtunnel.mechanism.heads import ROTATED, largest_share
 from windtunnel.report.chart import Chart, Heat, Panel, Series
 from windtunnel.report.fidelity_charts import seed_band
@@ -22,7 +23,6 @@ from windtunnel.report.readings import Record, less_own_null
 from windtunnel.report.source import Source
 from windtunnel.report.words import listed, short
 from windtunnel.study.evidence import null_mean
-from windtunnel.study.quantity import number
 
 LOST = "bits lost to head ablation"
 
@@ -60,13 +60,13 @@ def ranked_by_chance(records: Sequence[Record]) -> np.ndarray:
     """(seeds, heads) in bits: the same ranks among the draws of each network's nulls, each less the mean of its own."""
     rows = []
     for mine in by_seed(records):
-        around = [number(v) - null_mean(record, ROTATED) for record in mine for v in record["nulls"][ROTATED]]
+        around = [from_json(v) - null_mean(record, ROTATED) for record in mine for v in record["nulls"][ROTATED]]
         rows.append(np.quantile(around, 1 - (np.arange(len(mine)) + 0.5) / len(mine)))
     return np.array(rows)
 
 
 def _own(record: Record) -> float:
-    return number(record["value"])
+    return from_json(record["value"])
 
 
 def _beyond(record: Record) -> float:

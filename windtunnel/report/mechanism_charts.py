@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.json_numbers import from_json
 from windtunnel.mechanism.losses import TURNED
 from windtunnel.report.chart import Chart, Heat, Panel
 from windtunnel.report.head_charts import head_distribution, head_map
 from windtunnel.report.readings import Question, Record, beside_nulls, less_own_null
 from windtunnel.report.source import Source
 from windtunnel.report.words import listed, short
-from windtunnel.study.quantity import number
 
 ABLATION = "{} ablation"
 SWAPS = Question(
@@ -85,7 +85,7 @@ def ablation_map(source: Source) -> Chart:
             continue
         drawn = [r for r in kept if r["nulls"].get(TURNED)]
         beyond |= bool(drawn)
-        own = _maps(ABLATION, kept, lambda r: number(r["value"]))
+        own = _maps(ABLATION, kept, lambda r: from_json(r["value"]))
         views[subject] = own + _maps(f"{ABLATION}, beyond the null", drawn, lambda r: less_own_null(r, TURNED))
         bits, place = max(_fields(own))
         told.append(f"{subject}: most is lost at {place}: {short(bits)} bits")

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from windtunnel.geometry.measurement import COUNTED, FREEDOM, least_p, part_in_words
+from windtunnel.json_numbers import from_json
 from windtunnel.report.chart import Chart, Panel, Series
 from windtunnel.report.older_surveys import without_window
 from windtunnel.report.source import Source
 from windtunnel.report.words import enumerated, listed, short
 from windtunnel.study.evidence import null_mean, over_seeds
-from windtunnel.study.quantity import number
 
 _SAID = ("seed", "method")  # parts of a place that other words already tell
 ALPHA = 0.05
@@ -172,7 +172,7 @@ def spoken(where: Mapping[str, Any]) -> str:
 
 def less_own_null(record: Record, which: str) -> float:
     """A reading less the mean of one of its own nulls: what is left of both where nulls are `MOVED`."""
-    return number(record["value"]) - null_mean(record, which)
+    return from_json(record["value"]) - null_mean(record, which)
 
 
 def dots(title: str, groups: Mapping[str, Sequence[Record]], marks: Sequence[tuple[float, str]] = ()) -> Panel | None:
@@ -182,7 +182,7 @@ def dots(title: str, groups: Mapping[str, Sequence[Record]], marks: Sequence[tup
     nulls: dict[str, list[tuple[str, np.ndarray]]] = {}
     for row, records in groups.items():
         for null in dict.fromkeys(name for record in records for name in record["nulls"]):
-            drawn = [number(v) for record in records for v in record["nulls"].get(null, [])]
+            drawn = [from_json(v) for record in records for v in record["nulls"].get(null, [])]
             nulls.setdefault(null, []).append((row, np.array(drawn)))
     series = [_null(null, found) for null, found in nulls.items()]
     own = [over_seeds(list(records)) for records in groups.values()]

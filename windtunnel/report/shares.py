@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from windtunnel.json_numbers import from_json
 from windtunnel.report.chart import Table
 from windtunnel.report.curves import scored_on
 from windtunnel.report.grouping import row_names
@@ -19,7 +20,6 @@ from windtunnel.report.source import Source
 from windtunnel.report.words import enumerated, share, short
 from windtunnel.study.primitive_rows import STATES, entries
 from windtunnel.study.primitive_rows import Row as Measured
-from windtunnel.study.quantity import number
 from windtunnel.study.scorecard_plan import AGAIN, PRESET
 from windtunnel.study.share import ABSENT, REALISED
 from windtunnel.study.trials import PRIMITIVES
@@ -186,8 +186,8 @@ def primitives(source: Source) -> Primitives:
 def _field(row: Measured) -> Field:
     """From a row of the primitives table."""
     state, record = row.state, row.record
-    mean = number(record["share"]["mean"])
-    level = 0 if state == "void" else depth(number(record["median"]) if record["bimodal"] else mean)
+    mean = from_json(record["share"]["mean"])
+    level = 0 if state == "void" else depth(from_json(record["median"]) if record["bimodal"] else mean)
     level = level if state == "realised" else min(level, LEVELS - 1)  # two seeds of three do not look like three
     if record["bimodal"]:
         ends = f"{record['successes']} of {len(record['per_seed'])} seeds"

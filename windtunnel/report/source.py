@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.errors import InputError, Unregistered
+from windtunnel.json_numbers import from_json
 from windtunnel.mechanism.survey_file import to_dict
 from windtunnel.report import subjects as find
 from windtunnel.report.command_line import Asked
@@ -23,7 +24,6 @@ from windtunnel.report.palette import KEYS
 from windtunnel.report.subjects import Subject
 from windtunnel.report.told_apart import told_apart
 from windtunnel.study.folder.results import StudyFolder, committed
-from windtunnel.study.quantity import number
 from windtunnel.study.verdict import UNTESTED
 
 TUNNELS = ("hmm", "bijection", "recall", "urn")
@@ -127,10 +127,10 @@ class Source:
     def scale(self, world: str) -> dict[str, float]:
         """KL of simple predictors at home, in bits: the study's, else those scored beside a network of the world."""
         if known := self.references(world):
-            return {base: number(known[base]["kl_bits"]) for base in references(known)}
+            return {base: from_json(known[base]["kl_bits"]) for base in references(known)}
         beside = next((r for name, r in self.exhibits.items() if self.world(name) == world), None)
         found = beside["curves"]["baselines"] if beside else {}
-        return {base: float(np.mean(list(map(number, kl)))) for base, kl in found.items()}
+        return {base: float(np.mean(list(map(from_json, kl)))) for base, kl in found.items()}
 
 
 def read(

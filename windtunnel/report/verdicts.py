@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from windtunnel.json_numbers import from_json
 from windtunnel.report.chart import Table
 from windtunnel.report.curves import scored_on
 from windtunnel.report.fidelity_charts import scores
@@ -12,7 +13,6 @@ from windtunnel.report.shares import own_told, realised
 from windtunnel.report.source import Source
 from windtunnel.report.words import bits, enumerated
 from windtunnel.study.folder.ledger import published
-from windtunnel.study.quantity import number
 from windtunnel.study.verdict import DECIDED, OUTCOMES, UNTESTED
 
 SIGNS = dict(zip(OUTCOMES, ("✓", "◐", "✕", "≈", "○"), strict=True))
@@ -77,7 +77,7 @@ def _closest(source: Source) -> list[str]:
         return ["No network and no verdict yet."]
 
     def told(names: list[str]) -> str:
-        best = min(names, key=lambda name: number(found[name]["mean"]))
+        best = min(names, key=lambda name: from_json(found[name]["mean"]))
         on = scored_on(source.exhibits[best]["curves"]) if best not in source.networks else ""
         who = f"the closest of {len(names)} networks, `{best}`," if len(names) > 1 else f"`{best}`"
         return f"{who} is {bits(found[best]['mean'])} from exact inference{f' ({on})' if on else ''}."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.fidelity import printing
-from windtunnel.study.quantity import number
+from windtunnel.json_numbers import from_json
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -20,7 +20,7 @@ def short(value: Any, digits: int = 3) -> str:
     >>> short(0.41371), short(7.5e-05), short(None), short("inf"), short(2), short(123_456)
     ('0.414', '7.5 × 10⁻⁵', '–', '∞', '2', '1.23 × 10⁵')
     """
-    found = number(value)
+    found = from_json(value)
     if math.isnan(found):
         return "–"
     if math.isinf(found):
@@ -45,7 +45,7 @@ def alike(*values: Any, digits: int = 3) -> list[str]:
     >>> alike(0.00012, 8.7e-5, 0.00015), alike(0.5, 1e-9, "inf"), alike(-0.12, 0, None)
     (['0.00012', '0.000087', '0.00015'], ['5 × 10⁻¹', '1 × 10⁻⁹', '∞'], ['−0.12', '0', '–'])
     """
-    found = [number(value) for value in values]
+    found = [from_json(value) for value in values]
     told = printing.alike(*found, digits=digits)
     return [_told(text) if math.isfinite(value) else short(value) for value, text in zip(found, told, strict=True)]
 
@@ -65,7 +65,7 @@ def share(value: Any, decimals: int = 3) -> str:
     >>> share(-2.2e-16), share(0.99997), share(-0.4314, 2), share(None)
     ('0.000', '1.000', '−0.43', '–')
     """
-    found = number(value)
+    found = from_json(value)
     told = f"{round(found, decimals) + 0.0:.{decimals}f}"  # + 0.0: no negative zero
     return told.replace("-", "−") if math.isfinite(found) else short(value)
 

@@ -16,9 +16,10 @@ from dataclasses import replace
 from statistics import stdev
 from typing import Any
 
+from windtunnel.json_numbers import from_json
 from windtunnel.mechanism.inspect import UNTRAINED
 from windtunnel.study.plan import references_name
-from windtunnel.study.quantity import Quantity, number
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.share import Share
 
 Record = Mapping[str, Any]
@@ -81,7 +82,7 @@ class Evidence:
         found = self.condition(references_name(world), condition)["baselines"]
         if metric not in found.get(name, {}):
             raise NotMeasured(f"{world} has no {metric} of the baseline {name}")
-        return number(found[name][metric])
+        return from_json(found[name][metric])
 
     def share(self, cell: str) -> Share:
         """The primitive that a cell's world tests, and the share of it the networks realise."""
@@ -124,23 +125,23 @@ def over_seeds(readings: list[Record]) -> Quantity:
     as a t-interval of unknown degrees of freedom.
     """
     if len(readings) > 1:
-        found = Quantity.of_seeds([number(r["value"]) for r in readings])
+        found = Quantity.of_seeds([from_json(r["value"]) for r in readings])
         seeds = tuple(r["where"]["seed"] for r in readings if "seed" in r.get("where", {}))
         return replace(found, seeds=seeds) if len({*seeds}) == len(readings) else found
     (only,) = readings
     if only.get(LONE):
-        return Quantity.of_seeds([number(only["value"])])
+        return Quantity.of_seeds([from_json(only["value"])])
     if only["over"] == "seeds":
-        values = [number(v) for v in only.get("per_seed", [])]
+        values = [from_json(v) for v in only.get("per_seed", [])]
         if len(values) > 1 and all(map(math.isfinite, values)):
             return Quantity.of_seeds(values)
-        return Quantity(number(only["value"]), number(only["low"]), number(only["high"]), "seeds")
-    return Quantity(number(only["value"]), number(only["low"]), number(only["high"]), "sequences")
+        return Quantity(from_json(only["value"]), from_json(only["low"]), from_json(only["high"]), "seeds")
+    return Quantity(from_json(only["value"]), from_json(only["low"]), from_json(only["high"]), "sequences")
 
 
 def null_mean(reading: Record, which: str) -> float:
     """Mean of one null of one reading; NaN where it was not drawn."""
-    sample = [number(v) for v in reading["nulls"].get(which, [])]
+    sample = [from_json(v) for v in reading["nulls"].get(which, [])]
     return sum(sample) / len(sample) if sample else math.nan
 
 
@@ -158,7 +159,7 @@ def less_null(readings: list[Record], which: str) -> Quantity:
 def _null_error(reading: Record, which: str) -> float:
     """Standard error of a null's mean: the spread of its draws over their root number, or the spread itself where the
     draws are replicates of one number."""
-    sample = [number(v) for v in reading["nulls"].get(which, [])]
+    sample = [from_json(v) for v in reading["nulls"].get(which, [])]
     if len(sample) < 2:
         return 0.0
     draws = reading.get("draws", {}).get(which, len(sample))  # long samples are kept as a few quantiles
@@ -168,8 +169,8 @@ def _null_error(reading: Record, which: str) -> float:
 
 
 def _moved(reading: Record, amount: float) -> Record:
-    moved = {part: number(reading[part]) + amount for part in ("value", "low", "high")}
-    return {**reading, **moved, "per_seed": [number(v) + amount for v in reading.get("per_seed", [])]}
+    moved = {part: from_json(reading[part]) + amount for part in ("value", "low", "high")}
+    return {**reading, **moved, "per_seed": [from_json(v) + amount for v in reading.get("per_seed", [])]}
 
 
 def accuracy_noise(accuracy: float, episodes: int) -> float:

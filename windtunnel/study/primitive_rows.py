@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windtunnel.study.quantity import number
+from windtunnel.json_numbers import from_json
 from windtunnel.study.share import Share
 from windtunnel.study.trials import PRIMITIVES
 
@@ -38,8 +38,8 @@ class Row:
     def left_bits(self) -> float:
         """KL that is left: the mean over seeds; where these fall apart, that of the median which is told instead."""
         if self.record["bimodal"]:
-            return (1 - number(self.record["median"])) * number(self.record["base_bits"])
-        return number(self.record["kl_bits"])
+            return (1 - from_json(self.record["median"])) * from_json(self.record["base_bits"])
+        return from_json(self.record["kl_bits"])
 
     @property
     def spoken(self) -> str:

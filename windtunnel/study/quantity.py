@@ -27,7 +27,7 @@ from windtunnel.fidelity.intervals import (
     t_interval,
 )
 from windtunnel.fidelity.printing import alike, beside_the_mean, resolved
-from windtunnel.geometry.measurement import number, plain
+from windtunnel.json_numbers import from_json, to_json
 
 Side = Literal["below", "above", "straddles"]
 Over = Literal["seeds", "sequences", "resampled seeds", "exact"]
@@ -91,10 +91,10 @@ class Quantity:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Quantity:
         """From a stored estimate: mean, low, high, per_seed, over, scale."""
-        mean, low, high = (number(record[name]) for name in ("mean", "low", "high"))
+        mean, low, high = (from_json(record[name]) for name in ("mean", "low", "high"))
         if record["over"] == "seeds":
             noise, df = float(record.get("noise", 0.0)), float(record.get("df", 1))
-            values, counts = tuple(map(number, record["per_seed"])), tuple(record.get("counts", ()))
+            values, counts = tuple(map(from_json, record["per_seed"])), tuple(record.get("counts", ()))
             return cls(mean, low, high, "seeds", values, record["scale"], noise, df, counts=counts)
         return cls(mean, low, high, record["over"])
 
@@ -169,14 +169,18 @@ class Quantity:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        told = {name: plain(getattr(self, name)) for name in ("mean", "low", "high")}
-        told |= {"over": self.over, "scale": self.scale, "per_seed": [plain(v) for v in self.values]}
+        told = {name: to_json(getattr(self, name)) for name in ("mean", "low", "high")}
+        told |= {"over": self.over, "scale": self.scale, "per_seed": [to_json(v) for v in self.values]}
         told |= {"noise": self.noise} if self.noise else {}
         return told | ({"df": self.df, "counts": list(self.counts)} if self.counts else {})
 
 
 def estimate_record(estimate: Estimate) -> dict[str, Any]:
     """A score as plain data for JSON; `Quantity.of_record` reads it back."""
-    record = {part: plain(getattr(estimate, part)) for part in ("mean", "low", "high")}
-    record |= {"per_seed": [plain(float(v)) for v in estimate.per_seed], "over": estimate.over, "scale": estimate.scale}
-    return record | ({"floor": plain(estimate.floor)} if estimate.floor is not None else {})
+    record = {part: to_json(getattr(estimate, part)) for part in ("mean", "low", "high")}
+    record |= {
+        "per_seed": [to_json(float(v)) for v in estimate.per_seed],
+        "over": estimate.over,
+        "scale": estimate.scale,
+    }
+    return record | ({"floor": to_json(estimate.floor)} if estimate.floor is not None else {})

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windtunnel.json_numbers import from_json, to_json
 from windtunnel.study.folder.results import StudyFolder
 from windtunnel.study.plan import World, references_name
-from windtunnel.study.quantity import number, plain
 from windtunnel.study.scorecard_plan import AGAIN, cell_name, wants_longer
 from windtunnel.study.share import Share
 from windtunnel.study.trials import trial_of
@@ -33,7 +33,7 @@ class Attempt:
     def of_record(cls, record: Mapping[str, Any]) -> Attempt:
         """From a finished cell."""
         found = record["conditions"]["home"].get("metrics", {}).get("kl_bits", {}).get("mean")
-        kl, share = math.nan if found is None else number(found), Share.of_record(record["primitive"])
+        kl, share = math.nan if found is None else from_json(found), Share.of_record(record["primitive"])
         seeds = tuple(record["seeds"])
         return cls(record["name"], record["recipe"]["steps"], seeds, record["parameters"], kl, share)
 
@@ -45,7 +45,7 @@ class Attempt:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         told = {name: getattr(self, name) for name in ("cell", "steps", "parameters")}
-        return told | {"seeds": list(self.seeds), "kl_bits": plain(self.kl_bits), "share": self.share.to_dict()}
+        return told | {"seeds": list(self.seeds), "kl_bits": to_json(self.kl_bits), "share": self.share.to_dict()}
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Scorecard:
                 attempts[model, asked.primitive] = made
             rows = list(cells.get(references_name(world.name), {}).get("rows", {}).values())
             if rows:  # each of them names B
-                bases[asked.primitive] = Base(rows[0]["base"], number(rows[0]["base_bits"]), asked.where)
+                bases[asked.primitive] = Base(rows[0]["base"], from_json(rows[0]["base_bits"]), asked.where)
         return cls(folder, tuple(models), tested, attempts, bases, longer)
 
     def last(self, model: str, primitive: str) -> Attempt | None:
@@ -170,7 +170,7 @@ class Scorecard:
             "longer": self.longer,
             "worlds": dict(self.worlds),
             "models": {model: {p: self._plain(model, p) for p in self.worlds} for model in self.models},
-            "bases": {p: {"name": base.name, "kl_bits": plain(base.kl_bits)} for p, base in self.bases.items()},
+            "bases": {p: {"name": base.name, "kl_bits": to_json(base.kl_bits)} for p, base in self.bases.items()},
             "remarks": self.remarks(),
         }
 

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel.fidelity.printing import resolved
-from windtunnel.study.quantity import Quantity, number, plain
+from windtunnel.json_numbers import from_json, to_json
+from windtunnel.study.quantity import Quantity
 
 REALISED, ABSENT = 0.95, 0.10
 LEAST_BITS = 0.3
@@ -135,8 +136,8 @@ class Share:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Share:
         """From what `to_dict` gave; state and words follow from the numbers anew."""
-        kl, base = (number(record[part]) for part in ("kl_bits", "base_bits"))
-        seeds, errors = (tuple(number(v) for v in record.get(p, ())) for p in ("per_seed", "per_seed_error"))
+        kl, base = (from_json(record[part]) for part in ("kl_bits", "base_bits"))
+        seeds, errors = (tuple(from_json(v) for v in record.get(p, ())) for p in ("per_seed", "per_seed_error"))
         share = Quantity.of_record(record["share"])
         last = record["diverged"], errors, record.get("where")
         return cls(record["primitive"], share, kl, record["base"], base, seeds, *last)
@@ -147,14 +148,14 @@ class Share:
             "primitive": self.primitive,
             "state": self.state,
             "share": self.share.to_dict(),
-            "kl_bits": plain(self.kl_bits),
+            "kl_bits": to_json(self.kl_bits),
             "base": self.base,
-            "base_bits": plain(self.base_bits),
-            "per_seed": [plain(v) for v in self.per_seed],
-            "per_seed_error": [plain(v) for v in self.per_seed_error],
+            "base_bits": to_json(self.base_bits),
+            "per_seed": [to_json(v) for v in self.per_seed],
+            "per_seed_error": [to_json(v) for v in self.per_seed_error],
             "bimodal": self.bimodal,
             "successes": self.successes,
-            "median": plain(self.median),
+            "median": to_json(self.median),
             "diverged": self.diverged,
             "told": self.told,
         }

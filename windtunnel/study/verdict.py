@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from windtunnel.fidelity.printing import alike
-from windtunnel.study.quantity import Quantity, plain
+from windtunnel.json_numbers import to_json
+from windtunnel.study.quantity import Quantity
 
 REPRODUCED, ONLY_AS, NOT, INCONCLUSIVE, UNTESTED = (
     "reproduced",
@@ -82,7 +83,7 @@ class Verdict:
             "reasons": list(self.reasons),
             "value": None if self.value is None else self.value.to_dict(),
             "of": self.of,
-            "line": None if self.line is None else plain(self.line),
+            "line": None if self.line is None else to_json(self.line),
             "p_value": self.p_value,
             "adjusted_p_value": self.adjusted,
         }

@@ -25,7 +25,8 @@ from windtunnel import __version__, models, tunnels
 from windtunnel.environment import environment, require_device
 from windtunnel.errors import InputError, require, require_choice
 from windtunnel.fidelity import Estimate, evaluate
-from windtunnel.study.quantity import Quantity, estimate_record, number
+from windtunnel.json_numbers import from_json
+from windtunnel.study.quantity import Quantity, estimate_record
 from windtunnel.training import Recipe, Run
 from windtunnel.training.files import intact, read_json, read_tensors, read_versioned, write_json, write_tensors
 
@@ -153,8 +154,8 @@ def export(
     half = {key: value.to(torch.float16) if value.is_floating_point() else value for key, value in full.items()}
     model.load_state_dict({key: value.to(full[key].dtype) for key, value in half.items()})
     scores["float16"] = _scores(model, run, episodes)
-    kl = {kind: number(score["kl_bits"]["mean"]) for kind, score in scores.items()}
-    ends = [number(scores["float32"]["kl_bits"][end]) for end in ("low", "high")]
+    kl = {kind: from_json(score["kl_bits"]["mean"]) for kind, score in scores.items()}
+    ends = [from_json(scores["float32"]["kl_bits"][end]) for end in ("low", "high")]
     dtype = "float16" if kl["float16"] - kl["float32"] <= LOSSLESS * (ends[1] - ends[0]) / 2 else "float32"
     weights = half if dtype == "float16" else full
     size = sum(value.numel() * value.element_size() for value in weights.values())

@@ -1,7 +1,4 @@
-"""Writing that cannot leave half a file: temporary file, fsync, rename; and a checksum for what is read back.
-
-Numbers that JSON has no word for are kept by `plain`, and read back by `number`.
-"""
+"""Writing that cannot leave half a file: temporary file, fsync, rename; and a checksum for what is read back."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ import contextlib
 import errno
 import hashlib
 import json
-import math
 import os
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,8 +15,6 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from windtunnel.errors import InputError, require
-
-Needed = Mapping[str, Callable[[Any], bool]]
 
 _PACKED = "windtunnel"  # the entry of a safetensors file's metadata that holds several
 
@@ -183,76 +176,6 @@ def intact(path: Path, sha256: str) -> bool:
         return hashlib.sha256(path.read_bytes()).hexdigest() == sha256
     except OSError:
         return False
-
-
-def is_json_number(value: object) -> bool:
-    """Is it a number as `read_json` gives it, be it infinite?  True is none."""
-    return type(value) in (int, float)
-
-
-def plain(value: float) -> float | str | None:
-    """What JSON can hold: NaN becomes None, infinity the string "inf"."""
-    return None if math.isnan(value) else float(value) if math.isfinite(value) else str(float(value))
-
-
-def number(kept: float | str | None) -> float:
-    """The number that `plain` kept."""
-    return math.nan if kept is None else float(kept)
-
-
-def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A flat record as JSON can hold it."""
-    return {name: plain(value) if isinstance(value, float) else value for name, value in record.items()}
-
-
-def append_line(path: Path, record: dict[str, Any]) -> None:
-    """Append one JSON line and force it to disk.  After a line that a kill cut short it starts a new one."""
-    line = json.dumps(record) + "\n"
-    try:
-        with open(path, "ab+") as file:
-            if file.tell() > 0:
-                file.seek(-1, os.SEEK_END)
-                line = line if file.read(1) == b"\n" else "\n" + line
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise unwritable(path, len(line), error) from None
-
-
-def read_lines(path: Path, needed: Needed | None = None, *, cut_anywhere: bool = False) -> list[dict[str, Any]]:
-    """The records of a JSON-lines file; the last line is left out where a kill cut it short, before its end of line.
-
-    needed        fields that every record must have, and whether a value can be one of that field
-    cut_anywhere  the file is appended to after a kill: leave out every line that is no such record, wherever it is.
-                  Otherwise such a line is damage, and told
-    """
-    if not path.exists():
-        return []
-    needed = needed or {}
-    lines = path.read_bytes().split(b"\n")  # after the last end of line there is nothing, or what a kill left
-    records = []
-    for at, line in enumerate(lines, 1):
-        if not line.strip():  # as an editor may leave it
-            continue
-        record = _record(line, needed)
-        if record is not None:
-            records.append(record)
-        elif at < len(lines) and not cut_anywhere:
-            fields = f" with {', '.join(needed)}" if needed else ""
-            must = f"must be a JSON record{fields}, but is damaged"
-            raise InputError(f"{path}: line {at} {must}; remove the line to continue without it")
-    return records
-
-
-def _record(line: bytes, needed: Needed) -> dict[str, Any] | None:
-    """The record in a line; None where there is none with these fields."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    whole = isinstance(record, dict) and all(name in record and fits(record[name]) for name, fits in needed.items())
-    return record if whole else None
 
 
 def _sync_folder(folder: Path) -> None:

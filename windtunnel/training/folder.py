@@ -19,15 +19,9 @@ from typing import Any
 
 from windtunnel import __version__, tunnels
 from windtunnel.errors import InputError, Unregistered
-from windtunnel.training.files import (
-    Damaged,
-    append_line,
-    is_json_number,
-    read_json,
-    read_lines,
-    read_versioned,
-    write_json,
-)
+from windtunnel.json_numbers import is_json_number
+from windtunnel.training.files import Damaged, read_json, read_versioned, write_json
+from windtunnel.training.json_lines import append_line, read_lines
 from windtunnel.training.lost_checkpoints import Unlisted, lost_list
 from windtunnel.training.recipe import Recipe
 from windtunnel.training.seed_folder import TRAINED, SeedFolder

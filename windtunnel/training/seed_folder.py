@@ -14,22 +14,19 @@ from typing import Any
 from torch import Tensor
 
 from windtunnel.errors import InputError
+from windtunnel.json_numbers import from_json, is_json_number, record_to_json
 from windtunnel.training import same_code
 from windtunnel.training.files import (
     Damaged,
-    append_line,
     intact,
-    is_json_number,
-    number,
-    plain_record,
     read_json,
-    read_lines,
     read_tensors,
     stored_metadata,
     write_bytes,
     write_json,
     write_tensors,
 )
+from windtunnel.training.json_lines import append_line, read_lines
 from windtunnel.training.lost_checkpoints import EARLIER, LIST, PATTERNS, identity, listing, strangers
 from windtunnel.training.recipe import Recipe
 
@@ -106,11 +103,11 @@ class SeedFolder:
         kept = {kind: [entry for entry in entries if entry["step"] <= step] for kind, entries in listed.items()}
         if kept != listed:
             write_json(self.path / LIST, kept)
-        text = "".join(json.dumps(plain_record(record)) + "\n" for record in records)
+        text = "".join(json.dumps(record_to_json(record)) + "\n" for record in records)
         write_bytes(self.path / "metrics.jsonl", text.encode())
 
     def log(self, record: dict[str, Any]) -> None:
-        append_line(self.path / "metrics.jsonl", plain_record(record))
+        append_line(self.path / "metrics.jsonl", record_to_json(record))
 
     def list_again(self, recipe: Recipe) -> list[Path]:
         """Make a list that is lost from the files that are there.  Those of another recipe or seed are put aside first,
@@ -239,7 +236,7 @@ def _as_logged(record: dict[str, Any]) -> dict[str, Any]:
     """A line of metrics with its infinities, which JSON has no word for.  A loss of None is one that is not there."""
     odd = ("inf", "-inf", None)
     return {
-        name: number(value) if value in odd and (name, value) != ("loss_bits", None) else value
+        name: from_json(value) if value in odd and (name, value) != ("loss_bits", None) else value
         for name, value in record.items()
     }
 
@@ -261,7 +258,7 @@ def _is_step(value: object) -> bool:
 
 
 def _is_score(value: object) -> bool:
-    """Is it a number as `plain_record` keeps it?"""
+    """Is it a number as `record_to_json` keeps it?"""
     return value in ("inf", "-inf", None) or is_json_number(value)
 
 

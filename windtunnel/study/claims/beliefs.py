@@ -6,11 +6,12 @@ import math
 from contextlib import suppress
 
 from windtunnel.geometry.gather import layer_of
+from windtunnel.json_numbers import from_json
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import HMM, LSTM, MAMBA, PAPER, REPLACED, of, of_each
 from windtunnel.study.claims.nulls import beyond_nulls, require_learned
 from windtunnel.study.evidence import Evidence, NotMeasured, less_null, over_seeds
-from windtunnel.study.quantity import Quantity, number
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import Verdict, held, qualified
 
 RAND, SEEN = "adjusted Rand with the likeliest state", "adjusted Rand with the symbol just seen"
@@ -41,7 +42,7 @@ def one_cluster_per_state(evidence: Evidence, cell: str) -> Verdict:
 
 def _whose(evidence: Evidence, cell: str) -> list[str]:
     """Whose clusters they are, if not the states': what untrained networks say, and the symbol just seen."""
-    nulls = [number(value) for r in evidence.readings(cell, RAND) for value in r["nulls"].get("untrained", [])]
+    nulls = [from_json(value) for r in evidence.readings(cell, RAND) for value in r["nulls"].get("untrained", [])]
     told = [f"{cell}, {RAND}, of untrained networks: {sum(nulls) / len(nulls):.3g}"] if nulls else []
     with suppress(NotMeasured):
         told.append(f"{cell}, {SEEN}: {evidence.record(cell, SEEN)}")
@@ -53,8 +54,8 @@ def _agreement(evidence: Evidence, cell: str) -> Quantity:
     readings = evidence.readings(cell, RAND)
     if len(readings) == 1:
         return evidence.record(cell, RAND)
-    widths = [number(r["high"]) - number(r["low"]) for r in readings]
-    return Quantity.of_seeds([number(r["value"]) for r in readings], noise=sum(widths) / len(widths) / (2 * 1.96))
+    widths = [from_json(r["high"]) - from_json(r["low"]) for r in readings]
+    return Quantity.of_seeds([from_json(r["value"]) for r in readings], noise=sum(widths) / len(widths) / (2 * 1.96))
 
 
 def _distance(counts: Quantity, target: float) -> Quantity:

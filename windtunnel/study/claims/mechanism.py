@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from windtunnel.json_numbers import from_json
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import BIJECTION, HMM, LSTM, MAMBA, PAPER, RECURRENT, REPLACED, of, of_each
 from windtunnel.study.claims.nulls import beyond, reading, require_learned, shared_nulls
 from windtunnel.study.evidence import Evidence, NotMeasured, Record, less_null, over_seeds
-from windtunnel.study.quantity import Quantity, number
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import Verdict, held, jointly, qualified
 
 LOST, LARGEST, WITHOUT = "bits lost to ablation", "share of the largest head", "bits lost without a role"
@@ -33,14 +34,14 @@ def least_needed(evidence: Evidence, cell: str, method: str) -> list[Record]:
         found = evidence.readings(cell, LOST, part="whole layer", method=method)
     except NotMeasured:
         found = evidence.readings(cell, LOST, part="mixer", method=method)
-    return [min(mine, key=lambda r: number(r["value"])) for mine in _by_seed(found).values()]
+    return [min(mine, key=lambda r: from_json(r["value"])) for mine in _by_seed(found).values()]
 
 
 def worst_layer(evidence: Evidence, cell: str, method: str) -> Quantity:
     """Error without the layer that costs least, over the error with all layers; one value per surveyed seed."""
     clean = evidence.score(cell, "kl_bits")
     by_seed = dict(zip(evidence.cell(cell)["seeds"], clean.values or (clean.mean,), strict=False))
-    lost = {r["where"]["seed"]: number(r["value"]) for r in least_needed(evidence, cell, method)}
+    lost = {r["where"]["seed"]: from_json(r["value"]) for r in least_needed(evidence, cell, method)}
     return Quantity.of_seeds([max(1.0 + bits / by_seed[seed], 1e-9) for seed, bits in lost.items()], "log")
 
 

@@ -12,10 +12,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from windtunnel.json_numbers import from_json
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.quantity import Quantity, number
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.share import REALISED, Share
 from windtunnel.study.trials import PRIMITIVES
 from windtunnel.study.verdict import (
@@ -121,7 +122,7 @@ def _scale(evidence: Evidence, world: str) -> list[str]:
     """What predictors that have the primitive, but lack others, realise there: how far a share may fall for those."""
     references = f"{world}-references"
     rows = evidence.cell(references).get("rows") or {} if evidence.has(references) else {}
-    told = [f"{name} {number(row['share']['mean']):.3g}" for name, row in rows.items() if not name.startswith("B: ")]
+    told = [f"{name} {from_json(row['share']['mean']):.3g}" for name, row in rows.items() if not name.startswith("B: ")]
     return [f"{world}, shares of predictors for scale: {'; '.join(told)}"] if told else []
 
 
@@ -139,7 +140,7 @@ def not_found(lacking: Verdict, evidence: Evidence, world: str, model: str) -> V
 def _indifferent(evidence: Evidence, cell: str) -> list[str]:
     """Trials whose rates hardly differ have chosen nothing: said where a failure hangs on the rate."""
     tried = (evidence.cell(cell).get("sweep") or {}).get("kl_bits") or {}
-    found = sorted(value for value in map(number, tried.values()) if math.isfinite(value))
+    found = sorted(value for value in map(from_json, tried.values()) if math.isfinite(value))
     if len(found) < 2 or found[-1] > ALIKE * found[0]:
         return []
     return [

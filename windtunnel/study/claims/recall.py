@@ -8,12 +8,13 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
+from windtunnel.json_numbers import from_json
 from windtunnel.study.claim import Claim
 from windtunnel.study.claims.common import PAPER, of_each
 from windtunnel.study.claims.primitives import not_found
 from windtunnel.study.compare import difference, ratio
 from windtunnel.study.evidence import Evidence, NotMeasured
-from windtunnel.study.quantity import Quantity, number
+from windtunnel.study.quantity import Quantity
 from windtunnel.study.verdict import INCONCLUSIVE, NOT, REPRODUCED, Side, Verdict, held, otherwise
 from windtunnel.study.worlds import MORE_PAIRS, PAIRS
 
@@ -44,7 +45,7 @@ def recalls_in_time(evidence: Evidence) -> Verdict:
     """At the compared budget, or else with more; as long as more was not tried, a failure says nothing."""
     primary = accuracy(evidence, MAMBA, "above", 0.95)
     if evidence.has(LONGER):
-        times = number(evidence.cell(LONGER)["sequences"]) / number(evidence.cell(MAMBA)["sequences"])
+        times = from_json(evidence.cell(LONGER)["sequences"]) / from_json(evidence.cell(MAMBA)["sequences"])
         more = accuracy(evidence, LONGER, "above", 0.95)
         return otherwise(primary, {f"with {times:.3g} times the training that is compared": more})
     if primary.outcome == NOT:
@@ -135,8 +136,8 @@ def _learnt(evidence: Evidence, cell: str) -> list[float | None]:
     """
     found = []
     for seed, records in _history(evidence, cell).items():
-        line = LEARNT * number(records[0][1])
-        first = next((float(step) for step, kl in records if number(kl) <= line), None)
+        line = LEARNT * from_json(records[0][1])
+        first = next((float(step) for step, kl in records if from_json(kl) <= line), None)
         found.append(first if _recalls(evidence, cell, seed) else None)
     return found
 

@@ -3,7 +3,7 @@
 A *kind* is written as it looks in the file:
 
     str, int, bool, dict, …   a value of that type
-    NUMBER                    a number as `plain` keeps it: null for none, "inf" for infinity
+    NUMBER                    a number as `to_json` keeps it: null for none, "inf" for infinity
     ("a", "b")                one of these words
     [kind]                    a list of such
     {"name": kind, …}         an object with at least these fields; under `...`, the kind of all its other fields

@@ -15,11 +15,11 @@ from windtunnel import models
 from windtunnel.environment import environment
 from windtunnel.errors import InputError
 from windtunnel.fidelity import Predictor, baselines
+from windtunnel.json_numbers import from_json, to_json
 from windtunnel.models.build import count_built_in
 from windtunnel.models.registry import is_built_in
 from windtunnel.study.folder.discard import delete_discarded, discard
 from windtunnel.study.plan import Cell
-from windtunnel.study.quantity import number, plain
 from windtunnel.study.running import measure
 from windtunnel.study.running.inspecting import Inspecting
 from windtunnel.study.running.overlap import overlap
@@ -209,7 +209,7 @@ def _history(run: Run | None) -> dict[str, list]:
     the cell, rather than leave a seed out without a word."""
     if run is None:
         return {}
-    return {str(seed): [[r["step"], plain(r["kl_bits"])] for r in run.metrics(seed)] for seed in run.recipe.seeds}
+    return {str(seed): [[r["step"], to_json(r["kl_bits"])] for r in run.metrics(seed)] for seed in run.recipe.seeds}
 
 
 def _leave_out(folder: RunFolder, recipe: Recipe) -> None:
@@ -221,7 +221,7 @@ def _leave_out(folder: RunFolder, recipe: Recipe) -> None:
 def _summary(name: str, record: dict[str, Any]) -> str:
     """What came of a cell, on one line: the KL at all readouts, then the share of the primitive."""
     home, share = record["conditions"]["home"], record["primitive"]
-    kl = f"KL {number(home['metrics']['kl_bits']['mean']):.3g} bits at all readouts" if "metrics" in home else ""
+    kl = f"KL {from_json(home['metrics']['kl_bits']['mean']):.3g} bits at all readouts" if "metrics" in home else ""
     told = [kl or home["missing"]]
     told += [str(Share.of_record(share))] if share else []
     told += [f"failed: {', '.join(record['failed'])}"] if record["failed"] else []

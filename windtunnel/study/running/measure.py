@@ -11,9 +11,10 @@ from typing import Any
 
 from windtunnel.errors import InputError
 from windtunnel.fidelity import Predictor, Score, baselines, evaluate_all
+from windtunnel.json_numbers import to_json
 from windtunnel.study.plan import Condition, Plan, World
 from windtunnel.study.primitive_shares import reference_rows, shares
-from windtunnel.study.quantity import estimate_record, plain
+from windtunnel.study.quantity import estimate_record
 from windtunnel.study.trials import trial_of
 from windtunnel.tunnels import Tunnel
 
@@ -37,9 +38,9 @@ def score(networks: list[Predictor], home: Tunnel, condition: Condition, plan: P
         "subset": found.subset,
         "episodes": found.episodes,
         "exact_accuracy": found.exact_accuracy,
-        "entropy_yardstick_bits": plain(found.entropy_yardstick_bits),
-        "calibration_error": plain(found.calibration.expected_error),
-        "kl_per_position": [plain(round(float(v), 9)) for v in found.kl_bits.per_position],
+        "entropy_yardstick_bits": to_json(found.entropy_yardstick_bits),
+        "calibration_error": to_json(found.calibration.expected_error),
+        "kl_per_position": [to_json(round(float(v), 9)) for v in found.kl_bits.per_position],
     }
 
 
@@ -65,7 +66,7 @@ def references(world: World, plan: Plan, device: str) -> dict[str, Any]:
         except InputError as error:
             conditions[condition.name] = {"missing": str(error)}
             continue
-        told = {name: {metric: plain(getattr(s, metric).mean) for metric in METRICS} for name, s in found.items()}
+        told = {name: {metric: to_json(getattr(s, metric).mean) for metric in METRICS} for name, s in found.items()}
         conditions[condition.name] = {"baselines": told}
     rows = reference_rows(world.tunnel, episodes=plan.episodes // 4 or 1, device=device)
     return {"kind": "references", "conditions": conditions, "rows": {name: row.to_dict() for name, row in rows.items()}}

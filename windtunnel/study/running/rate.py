@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.fidelity import baselines, evaluate
+from windtunnel.json_numbers import from_json, to_json
 from windtunnel.study.plan import Cell, Plan
-from windtunnel.study.quantity import number, plain
 from windtunnel.study.running import sweep
 from windtunnel.study.running.pause import OutOfTime, Waits
 from windtunnel.study.running.unlisted import put_aside
@@ -98,7 +98,7 @@ class Rate:
         kl = sweep.try_rate(cell.recipe, k, sitting.device, **options)
         spent = self.seconds + time.monotonic() - tick - (sitting.waited - waited)
         kept = self.folder.sweep(cell.name) or {"planned": planned(self.plan, cell), "kl_bits": {}}
-        told = kept["kl_bits"] | ({} if kl is None else {str(k): plain(kl)})
+        told = kept["kl_bits"] | ({} if kl is None else {str(k): to_json(kl)})
         self.folder.write_sweep(cell.name, kept | {"kl_bits": told, "seconds": round(spent, 2)})
         sitting.keep_time()
         if kl is not None:
@@ -114,7 +114,7 @@ class Rate:
         owner = next((cell for cell in self.plan.cells if cell.name == name), self.cell)
         self.folder.require_same("sweeps", f"{name}.json", kept, planned(self.plan, owner))
         broke = kept.get("broke", {})
-        return {int(k): math.inf if k in broke else number(kl) for k, kl in kept["kl_bits"].items()}
+        return {int(k): math.inf if k in broke else from_json(kl) for k, kl in kept["kl_bits"].items()}
 
 
 def planned(plan: Plan, cell: Cell) -> dict[str, Any]:

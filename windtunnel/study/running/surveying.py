@@ -18,10 +18,10 @@ from windtunnel.geometry.guard import guarded
 from windtunnel.geometry.instruments import LADDER
 from windtunnel.geometry.ladder_survey import dynamics
 from windtunnel.geometry.measurement import Measurement, Missing
+from windtunnel.json_numbers import from_json
 from windtunnel.mechanism.inspect import REVISION
 from windtunnel.mechanism.survey import INSTRUMENTS, title
 from windtunnel.study.folder.files import rounded
-from windtunnel.study.quantity import number
 from windtunnel.training import Run
 from windtunnel.tunnels import Episodes, Tunnel
 
@@ -95,7 +95,7 @@ def to_records(readings: Iterable[Measurement | Missing], seed: int | None = Non
 
 def thinned(sample: Sequence[Any]) -> list[Any]:
     """At most DRAWN values of a null: its quantiles, moved together so that the mean stays what it was."""
-    values = np.array([number(v) for v in sample])
+    values = np.array([from_json(v) for v in sample])
     if len(values) <= DRAWN or not np.isfinite(values).all():
         return list(sample[:DRAWN])
     few = np.quantile(values, (np.arange(DRAWN) + 0.5) / DRAWN)
