@@ -11,7 +11,7 @@ import torch
 
 from tests.training.cases import contents, tiny
 from windtunnel.errors import InputError
-from windtunnel.training import files, train
+from windtunnel.training import files, json_lines, train
 from windtunnel.training.files import (
     intact,
     read_json,
@@ -58,7 +58,8 @@ def fill_disk(monkeypatch, after: int = 0, code: int = errno.ENOSPC) -> None:
         left -= 1
         return file if left >= 0 else FullFile(file, code)
 
-    monkeypatch.setattr(files, "open", full_open, raising=False)
+    for module in (files, json_lines):
+        monkeypatch.setattr(module, "open", full_open, raising=False)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])

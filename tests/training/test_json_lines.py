@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from windtunnel.errors import InputError
 from windtunnel.training.json_lines import append_line, read_lines
