@@ -95,7 +95,7 @@ def test_mistakes_in_one_line():
     told = refused(model, {"blocks.0.attn.out": torch.zeros_like})
     assert told.startswith("tap name = 'blocks.0.attn.out': must match one of ")
     assert "blocks.0.attention.out, " in told and " in all, see model.taps())" in told and len(told) < 250
-    deep = wt.models.build("transformer", TUNNEL, depth=6, width=8, quiet=True)
+    deep = wt.models.build("transformer", TUNNEL, depth=6, width=8)
     told = refused(deep, {"blocks.residual": torch.zeros_like})  # equally near to each, which come in their own order
     assert f"one of {', '.join(f'blocks.{k}.residual' for k in range(5))}, …" in told
     assert refused(model, {"blocks.7.*": torch.zeros_like}).startswith(

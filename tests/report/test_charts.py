@@ -269,6 +269,7 @@ def test_a_network_that_is_no_better_than_b_is_not_called_absent_alone(source, s
     assert row.shares[0] is not None and row.shares[0].spoken.endswith("(no better than B)") == behind
     text = render(found)
     assert ("(no better than B)" in text) == behind == (BEHIND in text)
+    assert ("binding no better than without it" in realised(found)) == behind
 
 
 def test_what_is_partial_is_never_coloured_as_what_is_realised(source):

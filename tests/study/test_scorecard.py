@@ -129,7 +129,8 @@ def test_the_plain_data(card):
 def test_the_page_counts_the_second_chance_and_names_the_command(card):
     source = Source(card.folder.path, head=card.folder.head(), cells=card.folder.cells())
     assert realised(source) == (
-        "`counter` and `slow` realise accumulation (binding absent), within the steps that each was given."
+        "`counter` and `slow` realise accumulation (binding no better than without it),"
+        " within the steps that each was given."
     )
     study = f"windtunnel scorecard counter slow --steps 12 --longer 20 --out {card.folder.path}"
     assert commands(source)[0] == study

@@ -45,6 +45,8 @@ BEHIND = (
     "than the primitive (it sees too little, or its training failed), so nothing is shown about the primitive itself."
 )
 
+BESIDE_B = "no better than without it"
+
 
 @dataclass(frozen=True)
 class Field:
@@ -223,7 +225,7 @@ def realised(source: Source) -> str:
         last = [again or one for one, again in zip(row.shares, longer.get(row.name, row.shares), strict=True)]
         for column, one in zip(table.columns, last, strict=True):
             if one is not None and one.state != "void":
-                worlds.setdefault(column.primitive, []).append(one.state)
+                worlds.setdefault(column.primitive, []).append(_standing(one))
         if worlds:
             has = tuple(_in_worlds(p, worlds[p]) for p in PRIMITIVES if "realised" in worlds.get(p, ()))
             found.setdefault((has, _others(worlds)), []).append(_called(row.name))
@@ -241,6 +243,11 @@ def _called(name: str) -> str:
     return SPOKEN.get(name, f"`{name}`")
 
 
+def _standing(one: Field) -> str:
+    """Its state; for a network behind B "absent" would say too much (`BEHIND`)."""
+    return BESIDE_B if one.state == "absent" and one.spoken != one.state else one.state
+
+
 def _others(worlds: Mapping[str, Sequence[str]]) -> str:
     """How it stands with the primitives that are realised in no world; nothing where there is none.
 
@@ -250,9 +257,10 @@ def _others(worlds: Mapping[str, Sequence[str]]) -> str:
     states: dict[str, list[str]] = {}
     for primitive in PRIMITIVES:
         if (found := {*worlds.get(primitive, ())}) and "realised" not in found:
-            states.setdefault(" or ".join(state for state in STATES if state in found), []).append(primitive)
-    told = ", ".join(f"{enumerated(names)} {state}" for state, names in states.items())
-    return f" ({told})" if told else ""
+            state = " or ".join(state for state in (*STATES, BESIDE_B) if state in found)
+            states.setdefault(state, []).append(primitive)
+    listed = ", ".join(f"{enumerated(names)} {state}" for state, names in states.items())
+    return f" ({listed})" if listed else ""
 
 
 def own_told(source: Source) -> str:
