@@ -34,6 +34,14 @@ class Normed(Bag):
         return self.norm(super().forward(tokens, features, readout).transpose(1, 2)).transpose(1, 2)
 
 
+class Cancelling(Bag):
+    """All logits are 0 but for rounding, which goes by the size of the batch."""
+
+    def forward(self, tokens, features, readout):
+        x = super().forward(tokens, features, readout)
+        return 1e-7 * x * len(tokens)
+
+
 class Squeezed(Bag):
     """Has no room for a batch of one."""
 
@@ -58,7 +66,7 @@ def test_one_episode_must_be_enough():
 
 
 @every_tunnel
-@pytest.mark.parametrize("factory", [Bag, Normed])
+@pytest.mark.parametrize("factory", [Bag, Normed, Cancelling])
 def test_what_does_not_is_let_through(tunnel, factory):
     with warnings.catch_warnings(action="error"):
         models.build(factory, tunnel)

@@ -180,10 +180,10 @@ def require_alone(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) -> 
         except (Exception, SystemExit) as error:
             raise InputError(f"model {name}: forward failed on one episode alone ({accident(error)})") from error
     tolerance = max(LOOKAHEAD, 8 * max(eps, default=0.0))
-    if _apart(asked, again) > tolerance:
+    if _apart(asked, again, least=1.0) > tolerance:
         told = "draws random numbers in evaluation mode, so no score of it comes out twice"
         warnings.warn(f"model {name}: {told}", stacklevel=1)
-    elif _apart(asked, torch.cat(singles)) > tolerance:
+    elif _apart(asked, torch.cat(singles), least=1.0) > tolerance:
         told = "what it predicts for an episode changed with the other episodes in the batch: must not depend on them"
         raise InputError(f"model {name}: {told}")
 
@@ -208,10 +208,13 @@ def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> list[In
     return found
 
 
-def _apart(a: Tensor, b: Tensor, readouts: slice = slice(None)) -> float:
+def _apart(a: Tensor, b: Tensor, readouts: slice = slice(None), least: float = 1e-30) -> float:
     """The largest difference at some readouts, in units of the largest finite logit of all: a model that mixes all
-    positions and takes the later ones out again (by Fourier transform) rounds in proportion to all."""
-    scale = torch.stack([a, b]).nan_to_num(0.0, 0.0, 0.0).abs().max().clamp_min(1e-30)
+    positions and takes the later ones out again (by Fourier transform) rounds in proportion to all.
+
+    least  the smallest unit: where all logits are near 0 because terms cancel, batches of other sizes round otherwise
+    """
+    scale = torch.stack([a, b]).nan_to_num(0.0, 0.0, 0.0).abs().max().clamp_min(least)
     a, b = a[:, readouts], b[:, readouts]
     return float(torch.where(a == b, 0.0, (a - b).abs()).max() / scale)  # infinities may be equal
 
