@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from windtunnel.accidents import accident, misfit
 from windtunnel.errors import InputError, one_of_kind
-from windtunnel.fidelity.predictor import evaluation_mode
+from windtunnel.fidelity.predictor import evaluation_mode, full_precision
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.device import device_of
 from windtunnel.models.taps import Record, Tap
@@ -173,7 +173,8 @@ def require_alone(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) -> 
     """Refuse a model whose prediction for an episode depends on the others in its batch: its score would be of the
     batch.  One that gives something else when merely asked twice is random, and only warned of."""
     two = tunnel.sample(2, dtype=torch.float32).inputs.to(device_of(model))
-    with evaluation_mode([model]), _precisions(model) as eps:
+    # In TF32 a batch of another size may be rounded by another kernel, to 10 bits.
+    with evaluation_mode([model]), full_precision(), _precisions(model) as eps:
         asked, again = (model(two.tokens, two.features, two.readout).double() for _ in range(2))
         try:
             singles = [model(one.tokens, one.features, one.readout).double() for one in (two[:1], two[1:])]
