@@ -18,6 +18,10 @@ class InputError(ValueError):
     """A user's mistake, told in one line.  The command line prints it and exits with code 2."""
 
 
+class CodeChanged(InputError):
+    """What is saved was made by other code than there is now; nothing is wrong with it."""
+
+
 class Unregistered(InputError):
     """A tunnel or an architecture of somebody's own is not known here: the plugin that registers it must be named."""
 
@@ -45,8 +49,9 @@ def require_name(field: str, value: object) -> None:
 
     >>> require_name("name", "running-mean_2.1")
     """
-    allowed = "made of letters, digits, - _ and ., not beginning with - or ."
-    require(isinstance(value, str) and re.fullmatch(r"\w[\w.-]*", value) is not None, field, value, allowed)
+    allowed = "1 to 100 letters, digits and signs, without blanks and slashes, not beginning with - or ."
+    fits = isinstance(value, str) and re.fullmatch(r"[^\s/\\.-][^\s/\\]{0,99}", value) is not None
+    require(fits, field, value, allowed)
 
 
 def one_of_kind(value: object) -> str:

@@ -33,7 +33,7 @@ def again_part(first: Path, again: Path, before: Path, attempts: Path) -> list[s
     """
     say = f"{PAIRED} Even the same seed on the same code need not come out the same twice, because a GPU may add"
     say += " in another order. The error of the averaged curve is what is left where errors of both signs cancel: it"
-    say += " differs most from one training to the next, and below is why."
+    say += " differs most from one training to the next; how firm it is, is told below."
     early = (
         "*Then* is from before we wrote kernels for the residual addition, the norm and the GELU; the Transformer's"
         " attention already had one. The LSTM uses none of these kernels, so its row shows the effect of all other"

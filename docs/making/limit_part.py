@@ -97,10 +97,10 @@ def _bandwidth_part(rates: dict[str, dict[str, float]], spent: dict[str, Any]) -
     ]
     (batch,) = {row["batch"] for row in spent.values()}
     say = f"What the kernels between products reach in the profile of a step of {batch:,} sequences, in TB/s: the bytes"
-    say += (
-        " counted above over the time that a kernel takes. The slowest, adding and norming on the way back, also takes"
-    )
-    say += " the most time: it is where the next gain is."
+    say += " counted above over the time that a kernel takes."
+    slowest = {min(found, key=lambda kernel: found[kernel]) for found in rates.values()}
+    if len(slowest) == 1:
+        say += f" In all of them `{slowest.pop()}` is the furthest from the card's bandwidth."
     return [say, "", *table(["case", *dict.fromkeys(kernels)], rows)]
 
 

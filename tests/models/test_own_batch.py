@@ -49,29 +49,73 @@ class Squeezed(Bag):
         return super().forward(tokens.squeeze(0), features, readout)
 
 
+class Masked(Centred):
+    """Rules a class out with a large number, as attention masks do."""
+
+    def forward(self, tokens, features, readout):
+        x = super().forward(tokens, features, readout)
+        return x.masked_fill(torch.arange(x.shape[-1]) == 0, -1e9)
+
+
+class RuledOut(Bag):
+    """So does one with nothing to hide; −1e9 plus a logit is rounded to 64."""
+
+    def forward(self, tokens, features, readout):
+        x = super().forward(tokens, features, readout)
+        return x - 1e9 * (torch.arange(x.shape[-1]) == 0)
+
+
+class Flat(Bag):
+    """Loses the axis of a batch of one."""
+
+    def forward(self, tokens, features, readout):
+        return super().forward(tokens, features, readout).squeeze(0)
+
+
+class Tiring(Bag):
+    """Fails when it is asked for the fifth time."""
+
+    asked = 0
+
+    def forward(self, tokens, features, readout):
+        self.asked += 1
+        if self.asked == 5:
+            raise RuntimeError("boom")
+        return super().forward(tokens, features, readout)
+
+
 class Drawing(Bag):
     def forward(self, tokens, features, readout):
         return torch.dropout(super().forward(tokens, features, readout), 0.5, True)
 
 
 @every_tunnel
-def test_what_depends_on_the_batch_is_refused(tunnel):
-    with pytest.raises(InputError, match="Centred: what it predicts for an episode changed with the other episodes"):
-        models.build(Centred, tunnel)
+@pytest.mark.parametrize("factory", [Centred, Masked])
+def test_what_depends_on_the_batch_is_refused(tunnel, factory):
+    with pytest.raises(InputError, match="what it predicts for an episode changed with the other episodes"):
+        models.build(factory, tunnel)
 
 
-def test_one_episode_must_be_enough():
-    with pytest.raises(InputError, match="Squeezed: forward failed on one episode alone"):
-        models.build(Squeezed, TUNNEL)
+@pytest.mark.parametrize(
+    ("factory", "told"),
+    [
+        (Squeezed, "Squeezed: forward failed on one episode alone"),
+        (Flat, r"Flat: one episode alone gave logits of shape \(4, 4\): must be \(1, 4, 4\)"),
+        (Tiring, r"Tiring: forward failed \(.*boom"),
+    ],
+)
+def test_one_episode_must_be_enough(factory, told):
+    with pytest.raises(InputError, match=told):
+        models.build(factory, TUNNEL)
 
 
 @every_tunnel
-@pytest.mark.parametrize("factory", [Bag, Normed, Cancelling])
+@pytest.mark.parametrize("factory", [Bag, Normed, Cancelling, RuledOut])
 def test_what_does_not_is_let_through(tunnel, factory):
     with warnings.catch_warnings(action="error"):
         models.build(factory, tunnel)
 
 
 def test_what_draws_is_warned_of():
-    with pytest.warns(UserWarning, match="Drawing: draws random numbers in evaluation mode"):
+    with pytest.warns(UserWarning, match="Drawing: gave something else when it was asked again"):
         models.build(Drawing, TUNNEL)

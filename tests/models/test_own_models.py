@@ -112,7 +112,7 @@ def test_built_in_names_cannot_be_taken():
 
 def test_a_name_that_no_command_or_file_can_have_is_refused():
     for name in UNFIT_NAMES:
-        with pytest.raises(InputError, match=r"^name = .*: must be made of letters, digits, - _ and \., not beginning"):
+        with pytest.raises(InputError, match=r"^name = .*: must be 1 to 100 letters, digits and signs, "):
             models.register(name, Bag)
     for name in (*models.names(), *wt.tunnels.names(), *wt.zoo.names(), "Größe_2.1"):
         require_name("name", name)
@@ -146,8 +146,14 @@ def test_a_built_in_model_may_come_from_a_function():
             lambda tunnel: Bag(tunnel, extra=1),
             r"logits of shape \(2, 4, 5\): must be \(n, readouts, classes\) = \(2, 4, 4\)",
         ),
-        (lambda tunnel: Returning(tuple), r"returned a tuple: must be a tensor of logits \(n, K, C\) = \(2, 4, 4\)$"),
-        (lambda tunnel: Returning(dict), r"returned a dict: must be a tensor of logits \(n, K, C\) = \(2, 4, 4\)$"),
+        (
+            lambda tunnel: Returning(tuple),
+            r"returned a value of type tuple: must be a tensor of logits \(n, K, C\) = \(2, 4, 4\)$",
+        ),
+        (
+            lambda tunnel: Returning(dict),
+            r"returned a value of type dict: must be a tensor of logits \(n, K, C\) = \(2, 4, 4\)$",
+        ),
         (lambda tunnel: 5, "returned int: must be a torch.nn.Module"),
         (lambda tunnel: nn.Linear(3, 3), r"forward must take \(tokens, features, readout\)"),
     ],

@@ -17,7 +17,7 @@ import torch
 
 from tests.report.demo import NAUGHTY
 from windtunnel.cli.main import main
-from windtunnel.errors import InputError
+from windtunnel.errors import CodeChanged, InputError
 from windtunnel.mechanism import inspect, save_survey
 from windtunnel.report import Asked, read
 from windtunnel.report.episodes import inflate
@@ -181,7 +181,13 @@ def test_a_network_that_cannot_be_opened_costs_only_itself(scratch):
     assert set(found.exhibits) == {"hmm-lstm", "bijection-replacement-mlp"}
     assert "truncated or altered" in without_plotly(render(found))
     (lack,) = [lack for part in sections(found) for lack in part.lacks if lack.what.startswith("urn-transformer (")]
+    assert lack.command.startswith("windtunnel train TUNNEL MODEL --out RUN && windtunnel report")  # its cell is done
+    found = replace(found, cells={name: cell for name, cell in found.cells.items() if name != "urn-transformer"})
+    (lack,) = [lack for part in sections(found) for lack in part.lacks if lack.what.startswith("urn-transformer (")]
     assert lack.command.startswith(f"rm -r {scratch / 'runs' / 'urn-transformer'} && windtunnel reproduce")
+    found = replace(found, refused={"urn-transformer": CodeChanged("its code has changed")})
+    (lack,) = [lack for part in sections(found) for lack in part.lacks if lack.what.startswith("urn-transformer (")]
+    assert lack.command == f"windtunnel report {scratch}"
 
 
 def test_a_run_that_cannot_be_read_costs_only_itself(scratch):

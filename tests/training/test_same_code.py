@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors import safe_open
+from torch import nn
 
 from tests.training.cases import Counts, contents, counts, on_cpu, one_line, tiny
+from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.fidelity import evaluate
-from windtunnel.training import load
+from windtunnel.models import registry
+from windtunnel.training import load, train
 from windtunnel.training.same_code import predictions, require_same
 from windtunnel.training.seed_folder import SeedFolder
 from windtunnel.tunnels import Urn
@@ -42,6 +46,38 @@ class Noisy(Counts):
 
     def forward(self, tokens, features, readout):
         return torch.dropout(super().forward(tokens, features, readout), 0.5, True)
+
+
+class Keeping(Counts):
+    """Adds up what it was ever asked."""
+
+    asked = 0.0
+
+    def forward(self, tokens, features, readout):
+        self.asked += 1.0
+        return super().forward(tokens, features, readout) + self.asked * torch.arange(4.0)
+
+
+class Halved(nn.Module):
+    def __init__(self, inside, on):
+        super().__init__()
+        self.inside, self.on = inside, on
+
+    def forward(self, tokens, features, readout):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.on):
+            return 2 * self.inside(tokens, features, readout).float()
+
+
+class Late(Urn):
+    """Its inputs may change from the thirtieth readout on."""
+
+    flipped = False
+
+    def episodes(self, latent, dtype=torch.float64):
+        found = super().episodes(latent, dtype)
+        if type(self).flipped:
+            found.inputs.tokens[:, 30:] = (found.inputs.tokens[:, 30:] + 1) % 3
+        return found
 
 
 class Flagged(Urn):
@@ -111,11 +147,58 @@ def test_a_world_that_has_changed_is_found_out(tmp_path, monkeypatch):
         require_same(saved, network, world, "transformer", tmp_path, 6)
 
 
-def test_a_model_that_draws_is_not_held_to_what_it_drew(tmp_path):
+def test_a_model_that_draws_is_held_to_what_it_draws_from_one_seed(tmp_path):
     with warnings.catch_warnings(action="ignore"):
         on_cpu(OWN, tmp_path, model=Noisy)
-        assert SeedFolder(tmp_path / "seed-0").predictions(6) == ""
         assert on_cpu(OWN, tmp_path, model=Noisy).finished
+        with pytest.raises(InputError, match=CHANGED):
+            on_cpu(OWN, tmp_path, model=Counts)
+
+
+def test_where_nothing_can_be_told_it_is_said_so(tmp_path):
+    said: list[str] = []
+    with warnings.catch_warnings(action="ignore"):
+        for _ in range(2):
+            on_cpu(OWN, tmp_path, model=Keeping, say=said.append)
+    hint = "(if the code of own has changed since, use another folder)"
+    assert said == [f"{tmp_path} is finished (6 steps); nothing to do {hint}"]
+    assert SeedFolder(tmp_path / "seed-0").predictions(6) == ""
+
+
+def test_half_precision_may_round_otherwise_on_another_device():
+    """A model that computes in bfloat16 where it can, with weights in float32."""
+    world, network = tiny().tunnel, Counts(tiny().tunnel)
+    halved, whole = (models.build(lambda tunnel, on=on: Halved(network, on), world) for on in (True, False))
+    saved = predictions(halved, world)
+    assert saved.split()[0] == f"{torch.finfo(torch.bfloat16).eps:.6g}"
+    require_same(saved, whole, world, "own", Path(), 6)
+    require_same(predictions(whole, world), halved, world, "own", Path(), 6)
+
+
+def test_predictions_are_of_all_readouts(tmp_path):
+    """A world that changes late, after more readouts than are asked."""
+    world = Late(symbols=3, length=40)
+    network = on_cpu(tiny(world, steps=2)).models[0]
+    saved = predictions(network, world)
+    Late.flipped = True
+    try:
+        with pytest.raises(InputError, match="has changed"):
+            require_same(saved, network, world, "transformer", tmp_path, 2)
+    finally:
+        Late.flipped = False
+
+
+def test_a_finished_run_is_given_back_without_its_plugin(tmp_path):
+    on_cpu(OWN, tmp_path, model=Counts)
+    assert train(recipe=OWN, out=tmp_path, device="cpu").finished
+
+
+def test_a_lambda_has_a_name_that_can_be_registered(tmp_path, monkeypatch):
+    train(OWN.tunnel, lambda tunnel: Counts(tunnel), out=tmp_path, preset="quick", steps=1, device="cpu")
+    name = load(tmp_path).recipe.model
+    monkeypatch.setattr("windtunnel.models.registry._REGISTERED", dict(registry._REGISTERED))
+    models.register(name, Counts)
+    assert load(tmp_path).models
 
 
 def test_only_what_is_not_ours_is_asked(tmp_path):
@@ -124,7 +207,7 @@ def test_only_what_is_not_ours_is_asked(tmp_path):
     on_cpu(OWN, own, model=counts)
     for kind in ("step", "resume"):
         name = f"seed-0/{kind}-{6:08d}.safetensors"
-        assert "predictions" not in stored(ours / name) and len(stored(own / name)["predictions"].split()) == 8
+        assert "predictions" not in stored(ours / name) and len(stored(own / name)["predictions"].split()) == 1 + 8
 
 
 def test_raw_and_averaged_weights_are_asked_apart(tmp_path):

@@ -35,6 +35,7 @@ from windtunnel.tunnels.episodes import Inputs, require_inputs
 LOOKAHEAD = 1e-4  # share of the largest logit: rounding in float32 stays far below, a glance ahead seldom does
 OTHERS = 16  # episodes among which some are found that go on differently
 FIRST = slice(1)  # the readout that has the most after it
+RULED_OUT = 50.0  # nats below the likeliest class: e^-50 is no prediction that anything depends on
 ENDINGS = 4  # of these, how many are tried where a forward fails on one
 
 
@@ -151,7 +152,7 @@ def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) ->
     first = int(inputs.readout[0])
     same, *others = (x.to(device_of(model)) for x in (inputs, *_going_on_differently(tunnel, inputs, first)))
     failed: BaseException | None = None
-    with evaluation_mode([model]), _precisions(model) as eps:
+    with evaluation_mode([model]), precisions(model) as eps:
         for other in others:
             try:
                 asked, again, changed = (model(x.tokens, x.features, x.readout).double() for x in (same, same, other))
@@ -171,22 +172,35 @@ def require_causal(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) ->
 @torch.no_grad()
 def require_alone(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) -> None:
     """Refuse a model whose prediction for an episode depends on the others in its batch: its score would be of the
-    batch.  One that gives something else when merely asked twice is random, and only warned of."""
+    batch.  Of one that gives something else when merely asked again nothing can be told; that is warned of."""
     two = tunnel.sample(2, dtype=torch.float32).inputs.to(device_of(model))
+    singles = (two[:1], two[1:])
     # In TF32 a batch of another size may be rounded by another kernel, to 10 bits.
-    with evaluation_mode([model]), full_precision(), _precisions(model) as eps:
-        asked, again = (model(two.tokens, two.features, two.readout).double() for _ in range(2))
-        try:
-            singles = [model(one.tokens, one.features, one.readout).double() for one in (two[:1], two[1:])]
-        except (Exception, SystemExit) as error:
-            raise InputError(f"model {name}: forward failed on one episode alone ({accident(error)})") from error
+    with evaluation_mode([model]), full_precision(), precisions(model) as eps:
+        asked, again = (_asked(model, two, f"model {name}: forward failed") for _ in range(2))
+        alone = [_asked(model, one, f"model {name}: forward failed on one episode alone") for one in singles]
+    wanted = (1, *asked.shape[1:])
+    for one in alone:
+        if one.shape != wanted:
+            told = f"one episode alone gave logits of shape {tuple(one.shape)}: must be {wanted}"
+            raise InputError(f"model {name}: {told}")
     tolerance = max(LOOKAHEAD, 8 * max(eps, default=0.0))
     if _apart(asked, again, least=1.0) > tolerance:
-        told = "draws random numbers in evaluation mode, so no score of it comes out twice"
-        warnings.warn(f"model {name}: {told}", stacklevel=1)
-    elif _apart(asked, torch.cat(singles), least=1.0) > tolerance:
+        told = "gave something else when it was asked again, so no score of it comes out twice"
+        warnings.warn(f"model {name}: {told} (it draws numbers, or keeps state from batch to batch)", stacklevel=1)
+    elif _apart(asked, torch.cat(alone), least=1.0) > tolerance:
         told = "what it predicts for an episode changed with the other episodes in the batch: must not depend on them"
         raise InputError(f"model {name}: {told}")
+
+
+def _asked(model: SequenceModel | Adapted, inputs: Inputs, failing: str) -> Tensor:
+    """Logits (n, K, C) in float64; a forward that fails is one line."""
+    try:
+        return model(inputs.tokens, inputs.features, inputs.readout).double()
+    except (InputError, torch.OutOfMemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{failing} ({accident(error)})") from error
 
 
 def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> list[Inputs]:
@@ -210,18 +224,22 @@ def _going_on_differently(tunnel: Tunnel, inputs: Inputs, first: int) -> list[In
 
 
 def _apart(a: Tensor, b: Tensor, readouts: slice = slice(None), least: float = 1e-30) -> float:
-    """The largest difference at some readouts, in units of the largest finite logit of all: a model that mixes all
-    positions and takes the later ones out again (by Fourier transform) rounds in proportion to all.
+    """The largest difference at some readouts, in units of the largest logit of all: a model that mixes all positions
+    and takes the later ones out again (by Fourier transform) rounds in proportion to all.
+
+    Classes that both rule out (−∞, or a mask of −1e9) count neither way.
 
     least  the smallest unit: where all logits are near 0 because terms cancel, batches of other sizes round otherwise
     """
-    scale = torch.stack([a, b]).nan_to_num(0.0, 0.0, 0.0).abs().max().clamp_min(least)
-    a, b = a[:, readouts], b[:, readouts]
-    return float(torch.where(a == b, 0.0, (a - b).abs()).max() / scale)  # infinities may be equal
+    far_a, far_b = (x < x.amax(-1, keepdim=True) - RULED_OUT for x in (a, b))
+    likely = torch.stack([a.masked_fill(far_a, 0.0), b.masked_fill(far_b, 0.0)])
+    scale = likely.nan_to_num(0.0, 0.0, 0.0).abs().max().clamp_min(least)
+    apart = torch.where((a == b) | (far_a & far_b), 0.0, (a - b).abs())  # infinities may be equal
+    return float(apart[:, readouts].max() / scale)
 
 
 @contextmanager
-def _precisions(model: nn.Module) -> Iterator[set[float]]:
+def precisions(model: nn.Module) -> Iterator[set[float]]:
     """Gathers the relative precisions that the parts of a model compute in; weights alone do not tell (autocast)."""
     seen: set[float] = set()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windtunnel.errors import Unregistered
+from windtunnel.errors import CodeChanged, Unregistered
 from windtunnel.mechanism.inspect import EPISODES, REVISION, UNTRAINED
 from windtunnel.report.source import MODULE, Source
 from windtunnel.report.words import enumerated, listed
@@ -226,7 +226,9 @@ def episodes_lacking(source: Source) -> list[Lack]:
         own = source.path / "runs" / name
         if isinstance(why, Unregistered):
             command = source.asked.again(source.path, plugins=(MODULE,))
-        elif preset is None or not own.is_dir():  # not a network of this study: nothing to be made again from here
+        elif isinstance(why, CodeChanged):
+            command = source.asked.again(source.path)  # once the code is as it was
+        elif preset is None or not own.is_dir() or name in source.cells:  # a study does not make what is done again
             command = _anew(source)
         else:
             study = [source.asked.typed(*words) for words in commands(preset, source.path, source.cells)]

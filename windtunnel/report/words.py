@@ -112,7 +112,9 @@ def shareable(text: str, folder: Path) -> str:
     "report sc --runs=a 'b' ../c results/paper"
     >>> shareable("inspect /home/me/sc/runs/mine && report /home/me/sc", Path("/home/me/sc"))
     'inspect sc/runs/mine && report sc'
+    >>> shareable("--plugin=/home/me/a.py,/home/me/b.py in [/home/me/x] <code>/home/me/x</code>", Path("results"))
+    '--plugin=a.py,b.py in [x] <code>x</code>'
     """
     if folder.is_absolute():
         text = text.replace(f"{folder.parent}/", "")
-    return re.sub(r"""(?<=')/[^']*/|(?<![^\s=(:`"])/(?:[^\s/'`"]+/)+""", "", text)
+    return re.sub(r"""(?<=')/[^']*/(?=[^'/])|(?<![^\s=(:,>\[`"])/(?:[^\s/'`":,<]+/)+(?=[^\s/'`":,<\])])""", "", text)

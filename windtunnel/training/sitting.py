@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from windtunnel.environment import environment
-from windtunnel.errors import InputError
+from windtunnel.errors import InputError, Unregistered
 from windtunnel.fidelity.predictor import NotNumbers
 from windtunnel.models.registry import Factory, is_ours
 from windtunnel.training.engine import Engine, out_of_memory
@@ -71,10 +71,10 @@ class Sitting:
                 standing.require_listed()
                 run = Run(recipe, path=folder.path, device=self.device, factory=self.factory)
                 if standing.complete(self.factory) and run.finished:
-                    _ = None if self._built_in else run.models  # says so where its code has changed
-                    self.say(f"{folder.path} is finished ({recipe.steps} steps); nothing to do")
+                    self._require_same_code(run)
+                    self.say(f"{folder.path} is finished ({recipe.steps} steps); nothing to do{self._hint(folder)}")
                     return run
-                self.say(f"continuing {folder.path} from step {standing.summary()}")
+                self.say(f"continuing {folder.path} from step {standing.summary()}{self._hint(folder)}")
             else:
                 folder.require_known()
                 folder.create(recipe, *self.shape)
@@ -107,6 +107,20 @@ class Sitting:
     def _built_in(self) -> bool:
         """Are model and tunnel ours?"""
         return is_ours(self.recipe.model, self.factory) and not is_foreign(self.recipe.tunnel)
+
+    def _require_same_code(self, run: Run) -> None:
+        """Raise where a finished run of the user's own code is asked for with other code; who has no code at all (a
+        plugin is missing) may still have the run."""
+        with suppress(Unregistered):
+            for seed in () if self._built_in else self.recipe.seeds:
+                run.model(seed)
+
+    def _hint(self, folder: RunFolder) -> str:
+        """Where no predictions were saved that could tell, only the name is kept: who has edited the code knows."""
+        begun = [place for seed in self.recipe.seeds if (place := folder.seed(seed)).begun()]
+        if self._built_in or all(place.predictions(place.last_step() or 0, "resume") for place in begun):
+            return ""
+        return f" (if the code of {self.recipe.model} has changed since, use another folder)"
 
     def _starts_over(self, folder: RunFolder) -> bool:
         """Is the folder another recipe's, of which no step was trained?  Then it is cleared for this one.

@@ -213,5 +213,5 @@ def _can_be_built(recipe: Recipe, options: dict[str, Any]) -> bool:
 
 def _own_name(factory: Factory) -> str:
     """What a function is called in a recipe: never by the name of something else, which `load` would build instead."""
-    name = getattr(factory, "__name__", type(factory).__name__)
+    name = getattr(factory, "__name__", type(factory).__name__).strip("<>")  # a lambda is called so
     return f"own-{name}" if name in model_names() and find(name) is not factory else name
