@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -52,5 +53,27 @@ def refusal(capsys):
         assert said.err.startswith("windtunnel: error: ") and said.err.endswith("\n")
         assert said.err.count("\n") == 1 and "Traceback" not in said.err
         return said.err
+
+    return run
+
+
+@pytest.fixture
+def place(runs, tmp_path):
+    """A run of one's own to write into."""
+    shutil.copytree(runs / "hmm", tmp_path / "hmm")
+    return tmp_path / "hmm"
+
+
+@pytest.fixture
+def inspected(capsys, monkeypatch):
+    """Run `inspect` on a CPU, small; gives what it printed, and the lines that it said beside."""
+    from windtunnel.cli.main import main
+
+    monkeypatch.setenv("COLUMNS", "300")
+
+    def run(*words: object) -> tuple[str, list[str]]:
+        assert main(["inspect", *map(str, words), "--device", "cpu", "--episodes", "8", "--untrained", "2"]) == 0
+        said = capsys.readouterr()
+        return said.out, said.err.splitlines()
 
     return run

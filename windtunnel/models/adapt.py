@@ -33,9 +33,9 @@ from windtunnel.tunnels.base import Tunnel
 from windtunnel.tunnels.episodes import Inputs, require_inputs
 
 LOOKAHEAD = 1e-4  # share of the largest logit: rounding in float32 stays far below, a glance ahead seldom does
-OTHERS = 16  # episodes among which some are found that go on differently
 FIRST = slice(1)  # the readout that has the most after it
 RULED_OUT = 50.0  # nats below the likeliest class: e^-50 is no prediction that anything depends on
+OTHERS = 16  # episodes among which some are found that go on differently
 ENDINGS = 4  # of these, how many are tried where a forward fails on one
 
 
@@ -110,8 +110,7 @@ def adapt(module: nn.Module, tunnel: Tunnel, name: str) -> SequenceModel | Adapt
         raise InputError(f"model {name} returned logits of shape {got}: must be (n, readouts, classes) = {wanted}")
     if _are_probabilities(logits):
         raise InputError(f"model {name} returned probabilities, rows that sum to 1: must be logits, without a softmax")
-    require_causal(adapted, tunnel, name)
-    require_alone(adapted, tunnel, name)
+    require_fair(adapted, tunnel, name)
     if isinstance(adapted, Adapted):
         adapted.sizes = Sizes.of(tunnel)
         adapted.shapes = {label: (1, *value.shape[1:]) for label, value in record.tensors().items()}
@@ -138,6 +137,17 @@ def _are_probabilities(logits: Float[Tensor, "n K C"]) -> bool:
     a 1 for one class and 0 for the others is as good a row of logits as any."""
     sums = logits.sum(-1)
     return logits.shape[-1] > 1 and bool((logits > 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
+
+
+def parameter_name(network: nn.Module, name: str) -> str:
+    """A parameter's name as the network's maker knows it."""
+    return name.removeprefix("module.") if isinstance(network, Adapted) else name
+
+
+def require_fair(model: SequenceModel | Adapted, tunnel: Tunnel, name: str) -> None:
+    """Refuse a model that predicts from what it may not know: later inputs, or other episodes."""
+    require_causal(model, tunnel, name)
+    require_alone(model, tunnel, name)
 
 
 @torch.no_grad()

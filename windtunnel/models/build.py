@@ -24,7 +24,7 @@ from torch import nn
 
 from windtunnel.accidents import accident, misfit
 from windtunnel.errors import InputError, plain_number, require, require_choice, require_int
-from windtunnel.models.adapt import Adapted, adapt, require_alone, require_causal
+from windtunnel.models.adapt import Adapted, adapt, require_fair
 from windtunnel.models.base import SequenceModel, Sizes
 from windtunnel.models.describe import describe
 from windtunnel.models.matching import match
@@ -78,9 +78,7 @@ def build(
         built = found(config, sizes)
     if not (isinstance(model, str) and is_built_in(model)):  # ours are tested
         with seeded(seed):
-            own = model if isinstance(model, str) else model.__name__
-            require_causal(built, tunnel, own)
-            require_alone(built, tunnel, own)
+            require_fair(built, tunnel, model if isinstance(model, str) else model.__name__)
     return built
 
 

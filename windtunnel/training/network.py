@@ -19,7 +19,7 @@ from windtunnel import models
 from windtunnel.errors import InputError
 from windtunnel.fidelity.metrics import kl_bits, model_entropy_bits
 from windtunnel.fidelity.predictor import Predictor, checked_log_probs, evaluation_mode
-from windtunnel.models.adapt import require_alone, require_causal
+from windtunnel.models.adapt import require_fair
 from windtunnel.models.build import seeded
 from windtunnel.models.compiled import specialised
 from windtunnel.models.registry import Factory, is_ours
@@ -181,9 +181,7 @@ class Network:
         """KL and per-sequence entropy error in bits on the validation stream, of the weights that would be kept."""
         with self._noise(), self._threads():
             if not self._ours:  # again, as fresh weights may hide it: a head of zeros says the same whatever it reads
-                model = cast(models.SequenceModel, self.model)
-                require_causal(model, self.recipe.tunnel, self.recipe.model)
-                require_alone(model, self.recipe.tunnel, self.recipe.model)
+                require_fair(cast(models.SequenceModel, self.model), self.recipe.tunnel, self.recipe.model)
             return self._scores()
 
     def _scores(self) -> dict[str, float]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from windtunnel.accidents import accident
 from windtunnel.errors import InputError, require
-from windtunnel.models.adapt import Adapted, copied, require_untouched
+from windtunnel.models.adapt import copied, parameter_name, require_untouched
 from windtunnel.models.base import SequenceModel
 from windtunnel.models.build import build, seeded
 from windtunnel.models.describe import describe
@@ -74,7 +74,7 @@ def _require_room_for_steps(network: nn.Module, name: str) -> None:
     the learning rate were to blame."""
     for field, weight in network.named_parameters():
         if weight.requires_grad and weight.dtype == torch.float16:
-            called = field.removeprefix("module.") if isinstance(network, Adapted) else field
+            called = parameter_name(network, field)
             allowed = "float32, float64 or bfloat16 (precision = bfloat16 computes in half precision by itself)"
             raise InputError(f"model {name}: {called} is float16: weights to be trained must be {allowed}")
 

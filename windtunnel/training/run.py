@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from windtunnel import models, tunnels
 from windtunnel.environment import require_device
 from windtunnel.errors import InputError, Unregistered, require_choice
-from windtunnel.models.adapt import Adapted
+from windtunnel.models.adapt import parameter_name
 from windtunnel.models.registry import Factory
 from windtunnel.training.files import require_path
 from windtunnel.training.folder import RunFolder
@@ -209,7 +209,7 @@ def require_fitting(network: nn.Module, weights: dict[str, Tensor], what: str) -
     given = {name: tuple(value.shape) for name, value in weights.items()}
     for name in (*has, *given):
         if has.get(name) != given.get(name):
-            called = name.removeprefix("module.") if isinstance(network, Adapted) else name  # as its maker calls it
+            called = parameter_name(network, name)
             told = f"{called} is {given.get(name, 'missing')} in the file and {has.get(name, 'missing')} in the model"
             raise InputError(f"{what} must fit its model, but do not: {told}; has its code changed?")
 
