@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import windtunnel as wt
+from tests.cli.surveyed import ALIKE
 
 QUICK = {"batch": 8, "validate_every": 5, "validation_episodes": 32, "checkpoint_every": 5, "ladder": 3}
 
@@ -72,7 +73,7 @@ def inspected(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
 
     def run(*words: object) -> tuple[str, list[str]]:
-        assert main(["inspect", *map(str, words), "--device", "cpu", "--episodes", "8", "--untrained", "2"]) == 0
+        assert main(["inspect", *map(str, words), *ALIKE]) == 0
         said = capsys.readouterr()
         return said.out, said.err.splitlines()
 

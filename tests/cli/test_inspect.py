@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import windtunnel as wt
+from tests.cli.surveyed import ALIKE, train_again
 from tests.training.cases import tiny
 from windtunnel.cli import show
 from windtunnel.cli.main import main
@@ -20,8 +21,6 @@ from windtunnel.geometry import Measurement
 from windtunnel.mechanism import inspect, load_survey
 from windtunnel.mechanism.survey import INSTRUMENTS
 from windtunnel.study import zoo
-
-ALIKE = ("--device", "cpu", "--episodes", "8", "--untrained", "2")
 
 
 def test_tables_and_files(place, inspected):

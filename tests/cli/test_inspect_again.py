@@ -9,22 +9,14 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
 import windtunnel as wt
+from tests.cli.surveyed import ALIKE, train_again
 from windtunnel.cli.main import main
 from windtunnel.mechanism import load_survey
 from windtunnel.mechanism.survey import INSTRUMENTS
-from windtunnel.training import Run, files, lock
+from windtunnel.training import files, lock
 from windtunnel.training.lock import locked
-
-ALIKE = ("--device", "cpu", "--episodes", "8", "--untrained", "2")
-
-
-def train_again(run: Run) -> None:
-    """Other weights in place of the last ones, as a second training on another machine would leave them."""
-    weights = {name: value + 0.01 * torch.ones_like(value) for name, value in run.models[0].state_dict().items()}
-    run.folder.seed(run.recipe.seeds[0]).save_weights(run.ladder()[-1], weights)
 
 
 def test_replacing_one_instrument_keeps_the_others_or_names_what_it_forgets(place, inspected):
