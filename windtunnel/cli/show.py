@@ -1,8 +1,4 @@
-"""How results look: bars, numbers, tables, JSON.
-
-Only this file and `progress.py` draw with rich, imported when needed; `bench.py`, which a bare GPU image runs too, asks
-whether it is there.
-"""
+"""How results look: bars, numbers, tables, JSON.  Only this file and `progress.py` draw with rich, imported when needed."""
 
 from __future__ import annotations
 
