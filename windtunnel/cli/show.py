@@ -1,4 +1,4 @@
-"""How results look: bars, numbers, tables, JSON.  Only this file and `progress.py` draw with rich, imported if needed."""
+"""How results look: bars, numbers, tables, JSON.  Only this file and `progress.py` draw with rich, imported late."""
 
 from __future__ import annotations
 
